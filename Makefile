@@ -2,8 +2,9 @@
 PRESET ?= default
 PRESETS := default asan tsan
 
-# Where `make install` and `make uninstall` work. LIBDIR is relative to PREFIX or absolute; without it
-# CMake's GNUInstallDirs chooses: lib, lib64, or lib/<architecture> for PREFIX=/usr on Debian.
+# PREFIX and LIBDIR of `make install` and `make uninstall`. LIBDIR is relative to PREFIX or
+# absolute. By default CMake's GNUInstallDirs chooses: lib, lib64, or lib/<architecture> for
+# PREFIX=/usr on Debian.
 PREFIX ?= /usr/local
 LIBDIR ?=
 
@@ -12,7 +13,7 @@ TOOL ?=
 
 BUILD := $(if $(filter default,$(PRESET)),build,build/$(PRESET))
 
-# More words for the program behind a target: make test ARGS='-R lock', make bench ARGS=--help
+# Arguments for the program of a target: make test ARGS='-R lock', make bench ARGS=--help
 ARGS ?=
 
 # The groups of scripts/deps that presets need.
@@ -23,8 +24,8 @@ needs = build $(if $(filter OFF,$(TOOL)),,tool) $(if $(filter asan tsan,$(1)),cl
 all: configured ## build libacre.so, libacre.a and the tool acre
 	@cmake --build $(BUILD) --target acre_product
 
-# Ninja runs CMake again by itself when a CMake file changes; only the first run is ours, and changes
-# of TOOL.
+# Ninja runs CMake again when a CMake file changes. Only the first run, and changes of TOOL, are
+# here.
 configured: $(BUILD)/build.ninja
 	@scripts/configure $(BUILD) $(if $(TOOL),ACRE_TOOL=$(TOOL))
 
@@ -59,7 +60,8 @@ format: ## rewrite the C sources in the project's format
 	@scripts/deps lint
 	@scripts/lint --format
 
-# CROSS=x86_64-linux-gnu: for that architecture, by Debian's cross compiler (gcc-x86-64-linux-gnu).
+# CROSS=x86_64-linux-gnu: builds for that architecture with Debian's cross compiler
+# (gcc-x86-64-linux-gnu).
 CROSS ?=
 ABI_BUILD := $(if $(CROSS),build/abi-$(CROSS),$(BUILD))
 ABI_ARCH := $(firstword $(subst -, ,$(or $(CROSS),$(shell uname -m))))

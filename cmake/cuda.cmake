@@ -1,17 +1,17 @@
-# The CUDA toolkit, where there is one. Nothing here can fail the build: without a working nvcc the
-# kernels are left out, without the toolkit's headers the checks against them.
+# The CUDA toolkit, if installed. Nothing here fails the build: without a working nvcc the kernels
+# are skipped, without the toolkit's headers the checks against them.
 #
 # acre_add_kernels(<target> <file.cu>...): a library with each file as a fat binary in memory:
 #   extern const unsigned char acre__<stem>_fatbin[];
 #   extern const size_t acre__<stem>_fatbin_bytes;
-# and ACRE_HAVE_KERNELS=1 defined for who links it. An empty library without nvcc, and in builds with
-# a sanitizer, which are not for GPUs.
+# and ACRE_HAVE_KERNELS=1 defined for targets that link it. Without nvcc, and in sanitizer builds,
+# which are not for GPUs, the library is empty.
 #
-# acre_add_cuda_program(<target> <output> <file.cu>): a program of CUDA's runtime that uses libacre.so,
-# built by nvcc alone. Only where ACRE_CUDA_PROGRAMS is true.
+# acre_add_cuda_program(<target> <output> <file.cu>): a program that uses the CUDA runtime and
+# libacre.so, built with nvcc only. Requires ACRE_CUDA_PROGRAMS.
 #
-# Both hold code of the newest architecture of the list and PTX of the oldest, of which a driver makes
-# code for all others: code for each would take nvcc as many times as long.
+# Both contain code for the newest architecture of the list and PTX for the oldest, which a driver
+# compiles for all others. Code for each architecture would multiply nvcc's time.
 set(ACRE_CUDA_ARCHS "75;80;90" CACHE STRING "Compute capabilities that kernels are built for")
 
 find_program(ACRE_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda
@@ -25,7 +25,7 @@ endif()
 find_path(ACRE_CUDA_INCLUDE cuda.h HINTS ${cuda_hints} PATHS /usr/local/cuda /opt/cuda
     PATH_SUFFIXES include)
 
-# Whether nvcc really works: it may be there without a host compiler that it accepts.
+# Checks that nvcc works: it may be installed without a host compiler that it accepts.
 function(acre_check_nvcc)
     if(DEFINED ACRE_NVCC_WORKS)
         return()
@@ -39,13 +39,13 @@ function(acre_check_nvcc)
         if(result EQUAL 0)
             set(works TRUE)
         else()
-            message(STATUS "nvcc does not work here, kernels are left out: ${said}")
+            message(STATUS "nvcc does not work, kernels are skipped: ${said}")
         endif()
     endif()
     set(ACRE_NVCC_WORKS ${works} CACHE INTERNAL "nvcc can compile")
 endfunction()
 
-# Whether it can make programs too, for which it needs the host's C++ library.
+# Checks that nvcc can link programs, which needs the host's C++ library.
 function(acre_check_cuda_programs)
     acre_check_nvcc()
     if(DEFINED ACRE_CUDA_PROGRAMS)
@@ -61,7 +61,7 @@ function(acre_check_cuda_programs)
         if(result EQUAL 0)
             set(works TRUE)
         else()
-            message(STATUS "nvcc makes no programs here, examples for GPUs are left out: ${said}")
+            message(STATUS "nvcc cannot link programs, examples for GPUs are skipped: ${said}")
         endif()
     endif()
     set(ACRE_CUDA_PROGRAMS ${works} CACHE INTERNAL "nvcc can make programs")

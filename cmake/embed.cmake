@@ -1,5 +1,5 @@
-# Writes a C file OUT that has the bytes of IN in an array called NAME. The assembler takes them as
-# they are: as a list of numbers a megabyte takes a compiler ten seconds. Aligned to 16 because the
+# Writes a C file OUT with the bytes of IN in an array called NAME. The assembler includes the file
+# directly: as a list of numbers, a megabyte takes a compiler ten seconds. Aligned to 16 because the
 # driver reads a fat binary in words.
 file(WRITE ${OUT} "__asm__(\".section .rodata\\n\"
         \".globl ${NAME}, ${NAME}_bytes\\n\"

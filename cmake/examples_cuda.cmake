@@ -1,21 +1,20 @@
-# Programs that call CUDA itself (examples/cuda), in build/examples/cuda: built against include/soft,
-# which every machine has, and linked with the stand-ins, as a stranger would with
+# Programs that call CUDA directly (examples/cuda), in build/examples/cuda: built against
+# include/soft, which every machine has, and linked with the stand-ins, as a user would with
 #
 #   cc program.c -I include/soft -L build/soft -lcudart -lcuda
 #
-# They have no path to the libraries: `acre run --device soft` puts the stand-ins under them, and on a
+# They have no path to the libraries: `acre run --device soft` preloads the stand-ins, and on a
 # machine with a GPU they find NVIDIA's. Where NVIDIA's toolkit is installed, each is built a second
-# time, against its headers and its libraries, in build/examples/cuda_toolkit.
+# time, against its headers and libraries, in build/examples/cuda_toolkit.
 #
-# cuda_examples is the list of their names, cuda_example_folders that of the folders they are in; both
-# are for the tests.
+# cuda_examples lists their names and cuda_example_folders their folders, for the tests.
 set(cuda_examples "")
 set(cuda_example_folders "")
 if(NOT TARGET acre_standin_cudart)
     return()
 endif()
 
-# The C++ compiler that goes with the C compiler: sanitizers of two makers do not mix.
+# The C++ compiler that matches the C compiler: sanitizers of different vendors do not mix.
 include(CheckLanguage)
 if(CMAKE_C_COMPILER_ID STREQUAL "Clang" AND NOT CMAKE_CXX_COMPILER AND NOT DEFINED ENV{CXX})
     cmake_path(GET CMAKE_C_COMPILER PARENT_PATH folder)
@@ -32,10 +31,10 @@ if(CMAKE_CXX_COMPILER)
     file(GLOB more CONFIGURE_DEPENDS examples/cuda/*.cpp)
     list(APPEND cuda_example_sources ${more})
 else()
-    message(STATUS "There is no C++ compiler: the C++ programs of examples/cuda are left out")
+    message(STATUS "No C++ compiler found: the C++ programs of examples/cuda are skipped")
 endif()
 
-# acre_add_cuda_examples(FOLDER INCLUDE LIBRARY...): all of them, in build/examples/FOLDER.
+# acre_add_cuda_examples(FOLDER INCLUDE LIBRARY...): all examples, in build/examples/FOLDER.
 function(acre_add_cuda_examples folder headers)
     foreach(source IN LISTS cuda_example_sources)
         cmake_path(GET source STEM stem)
@@ -59,8 +58,8 @@ acre_add_cuda_examples(cuda ${PROJECT_SOURCE_DIR}/include/soft acre_standin_cuda
     acre_standin_cuda)
 list(APPEND cuda_example_folders cuda)
 
-# NVIDIA's own libcudart gives its symbols a version, which the stand-in must then have too; the
-# driver's library comes with the toolkit as a stub to link with. One build of these is enough.
+# NVIDIA's libcudart has versioned symbols, so the stand-in must have the same version. The toolkit
+# has a stub of the driver's library for linking. One build of these is enough.
 if(ACRE_CUDA_INCLUDE AND NOT ACRE_SANITIZE)
     find_library(ACRE_CUDART_LIBRARY cudart HINTS ${ACRE_CUDA_INCLUDE}/.. PATH_SUFFIXES lib64 lib
         NO_DEFAULT_PATH)

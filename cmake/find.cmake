@@ -1,6 +1,6 @@
-# acre_find(NAME HEADER <file> PACKAGE <package> [REQUIRED]): a C library as the target acre::NAME, and
-# ACRE_<NAME>_FOUND. pkg-config gives hints; without it the usual folders and CMAKE_PREFIX_PATH do.
-# PACKAGE is Debian's name, for the message.
+# acre_find(NAME HEADER <file> PACKAGE <package> [REQUIRED]): defines the target acre::NAME for a C
+# library, and ACRE_<NAME>_FOUND. Uses hints of pkg-config, or else the usual folders and
+# CMAKE_PREFIX_PATH. PACKAGE is the Debian package, for the message.
 function(acre_find name)
     cmake_parse_arguments(arg "REQUIRED" "HEADER;PACKAGE" "" ${ARGN})
     string(TOUPPER ${name} upper)
@@ -20,6 +20,6 @@ function(acre_find name)
     endif()
     set(ACRE_${upper}_FOUND FALSE PARENT_SCOPE)
     if(arg_REQUIRED)
-        message(FATAL_ERROR "lib${name} is not installed; Debian has it in ${arg_PACKAGE}")
+        message(FATAL_ERROR "lib${name} is not installed; install it (Debian package ${arg_PACKAGE})")
     endif()
 endfunction()

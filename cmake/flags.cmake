@@ -1,5 +1,5 @@
-# acre_flags: warnings, hardening and sanitizer, for every target of the project. C++ is for programs
-# of examples/cuda alone.
+# acre_flags: warnings, hardening and sanitizer flags for every target of the project. Only the
+# programs of examples/cuda use C++.
 include(CheckCCompilerFlag)
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C)
@@ -23,15 +23,15 @@ if(ACRE_COVERAGE)
 endif()
 
 if(ACRE_SANITIZE STREQUAL "")
-    # It needs an optimised build. A level among the flags of whoever builds, a distribution for one,
-    # stays; one that a compiler has by itself is replaced.
+    # _FORTIFY_SOURCE needs an optimised build. A level in the user's flags, for example a
+    # distribution's, stays; a compiler's default level is replaced.
     if(NOT CMAKE_C_FLAGS MATCHES "_FORTIFY_SOURCE")
         target_compile_options(acre_flags INTERFACE
             "$<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
     endif()
     foreach(flag stack-protector-strong stack-clash-protection)
         string(MAKE_C_IDENTIFIER "ACRE_HAVE_${flag}" have)
-        # -Werror makes clang refuse what it would otherwise only call unused.
+        # With -Werror, clang rejects a flag that it would otherwise report as unused.
         set(CMAKE_REQUIRED_FLAGS -Werror)
         check_c_compiler_flag(-f${flag} ${have})
         unset(CMAKE_REQUIRED_FLAGS)
@@ -43,7 +43,7 @@ else()
     set(sanitizer_asan address,undefined)
     set(sanitizer_tsan thread)
     if(NOT DEFINED sanitizer_${ACRE_SANITIZE})
-        message(FATAL_ERROR "ACRE_SANITIZE is ${ACRE_SANITIZE}: use asan, tsan or nothing")
+        message(FATAL_ERROR "ACRE_SANITIZE is ${ACRE_SANITIZE}: use asan, tsan or the empty string")
     endif()
     set(flag -fsanitize=${sanitizer_${ACRE_SANITIZE}})
     target_compile_definitions(acre_flags INTERFACE ACRE_SANITIZE_${ACRE_SANITIZE}=1)
@@ -51,7 +51,7 @@ else()
         ${flag} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(acre_flags INTERFACE ${flag})
     if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
-        # The checks that gcc inserts hide the flow of values from its own warnings.
+        # The checks that gcc inserts cause false positives of these warnings.
         target_compile_options(acre_flags INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow)
     endif()
 endif()

@@ -1,4 +1,4 @@
-# What `make install` puts where, the CMake package and the pkg-config file.
+# Install rules, the CMake package and the pkg-config file.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS acre_shared acre_static EXPORT acre-targets)
@@ -7,13 +7,13 @@ install(FILES LICENSE TYPE DOC)
 
 if(ACRE_STANDINS)
     install(TARGETS ${standin_targets} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/acre/soft)
-    # Not where a compiler finds them by itself: there they would hide NVIDIA's.
+    # Not in a default include path, where they would hide NVIDIA's headers.
     file(GLOB soft_headers CONFIGURE_DEPENDS include/soft/*.h)
     install(FILES ${soft_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/acre/soft)
 endif()
 
 if(TARGET acre_cli)
-    # Not part of the CMake package, which then needs no tool where a distribution packs them apart.
+    # Not part of the CMake package, so that distributions can package the tool separately.
     install(TARGETS acre_cli)
     foreach(page IN LISTS man_pages)
         cmake_path(GET page EXTENSION LAST_ONLY section)
@@ -21,9 +21,10 @@ if(TARGET acre_cli)
         install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
     endforeach()
 
-    # Where the dynamic linker looks by itself the tool needs no RUNPATH, and distributions forbid one.
-    # These are the folders it searches without ldconfig's help; /usr/local/lib is not among them. The
-    # prefix is the one of the installation: `cmake --install --prefix` may change it.
+    # In a folder that the dynamic linker searches by default, the tool needs no RUNPATH, and
+    # distributions forbid one. These are the folders searched without ldconfig; /usr/local/lib is
+    # not among them. The prefix is that of the installation: `cmake --install --prefix` may change
+    # it.
     set(system_folders /lib /usr/lib /lib64 /usr/lib64
         /lib/${CMAKE_LIBRARY_ARCHITECTURE} /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
     set(loader_folders "")
@@ -54,8 +55,8 @@ install(FILES
     ${PROJECT_BINARY_DIR}/acre-config.cmake ${PROJECT_BINARY_DIR}/acre-config-version.cmake
     DESTINATION ${package_dir})
 
-# The pkg-config file names its prefix relative to itself, so that the tree can be moved; folders that
-# were given as absolute paths stay as they are.
+# The pkg-config file has its prefix relative to itself, so that the tree can be moved. Folders
+# given as absolute paths stay absolute.
 set(pc_prefix ${CMAKE_INSTALL_PREFIX})
 if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
     file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

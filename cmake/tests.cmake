@@ -1,31 +1,31 @@
-# Tests, all run by ctest; the name of a test is the stem of its file, its label the area.
+# ctest runs all tests. The name of a test is the stem of its file, its label the area.
 #
 #   tests/<area>/test_*.c       a program; the other .c files of the folder, and those of
 #                               tests/support, are linked into each program of the area
 #   tests/<area>/test_*.sh      a script
-#   tests/check/check_*.sh|py   a script that looks at the tree or at what was built
+#   tests/check/check_*.sh|py   a script that checks the tree or the build
 #   examples/*.c                a program that must exit with 0 (label "examples")
-#   examples/*.cu               the same for a GPU, if there is an nvcc; example_<stem>_gpu
+#   examples/*.cu               a program for a GPU, if nvcc is installed; example_<stem>_gpu
 #   examples/cuda/*             run by `acre run`; its output must be tests/data/cuda/<stem>.txt
-#   tests/gpu/*.cu              kernels for the programs in tests/gpu, if there is an nvcc
-#   tests/<area>/area.cmake     says what the .c files not called test_* are for, in place of the
-#                               rule above, with acre_test_program and acre_test_run
+#   tests/gpu/*.cu              kernels for the programs in tests/gpu, if nvcc is installed
+#   tests/<area>/area.cmake     replaces the rule above for the .c files not called test_*, with
+#                               acre_test_program and acre_test_run
 #
-# White-box areas see src/ and link acre_test, the library compiled again with its test points; the
-# others see include/ alone and link libacre.so; tests/standin sees include/soft and links the
-# stand-ins, as a program of CUDA's does. Exit code 77 means skipped. Every test finds
-# ACRE_BUILD and ACRE_SOURCE in its environment. Areas that open a GPU take turns on a GPU machine.
+# White-box areas see src/ and link acre_test, the library compiled again with its test points. The
+# others see only include/ and link libacre.so. tests/standin sees include/soft and links the
+# stand-ins, as a CUDA program does. Exit code 77 means skipped. Every test has ACRE_BUILD and
+# ACRE_SOURCE in its environment. Areas that open a GPU run one test at a time on a GPU machine.
 # "devicefault" in a name adds that label: such a test breaks its device on purpose.
 set(whitebox_areas unit model fault conformance gpu)
 set(blackbox_areas api fuzz)
 set(standin_areas standin)
 set(gpu_areas ${whitebox_areas} api cli examples)
 
-# On aarch64 the search for leaks takes 4 s a process, however small: libasan walks over every MiB that
-# an address could be in. For all tests that would be half of the time of the preset. There it is left
-# to these, and to what scripts ask for (run_leaks): together they make every object of the library,
-# refuse every call of the driver and every wrong one of the program, end threads and processes, and
-# end everything again. Elsewhere every test looks for leaks.
+# On aarch64 the leak check takes 4 s per process, however small: libasan scans every MiB that may
+# contain an address. For all tests that would be half of the preset's time. So on aarch64 only
+# these tests check for leaks, and scripts on request (run_leaks). Together they create every object
+# of the library, refuse every driver call and every invalid call, exit threads and processes, and
+# destroy everything again. Elsewhere every test checks for leaks.
 set(aarch64_leak_tests
     test_counted_.* test_lost_device test_oom_report                     # fault
     test_open test_misuse test_.*_misuse test_share_refused              # api: refusals
@@ -50,7 +50,7 @@ else()
 endif()
 enable_testing()
 
-# Without the tool or the stand-ins there are no tests of them; the fuzzed readers are the tool's.
+# Without the tool or the stand-ins their tests are skipped; the fuzzed parsers belong to the tool.
 if(NOT TARGET acre_cli)
     list(REMOVE_ITEM blackbox_areas fuzz)
 endif()
@@ -59,7 +59,7 @@ if(NOT TARGET acre_cli OR NOT ACRE_STANDINS)
     set(cuda_example_folders "")
 endif()
 
-# acre_test_environment(NAME VARIABLE): what a test finds in its environment.
+# acre_test_environment(NAME VARIABLE): sets VARIABLE to the environment of the test.
 function(acre_test_environment name variable)
     set(environment ACRE_BUILD=${PROJECT_BINARY_DIR} ACRE_SOURCE=${PROJECT_SOURCE_DIR})
     if(NOT ACRE_SANITIZE)
@@ -70,10 +70,11 @@ function(acre_test_environment name variable)
     if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64" AND NOT name MATCHES "${aarch64_leak_tests}")
         set(leaks 0)
     endif()
-    # Stand-ins are preloaded, and so come before gcc's sanitizer, which then only thinks that it lost.
-    # Small devices: shadow memory multiplies what is touched, and TSan on aarch64 has little room.
-    # TSan sleeps at the end of every process, a second unless told, so that threads which are still
-    # there show their races. 50 ms are thousands of a thread's turns; with 0 such races are missed.
+    # Stand-ins are preloaded and so come before gcc's sanitizer library, which would report a wrong
+    # link order. Devices are small: shadow memory multiplies the memory in use, and TSan on aarch64
+    # has little address space. TSan sleeps at the end of every process, by default for a second, so
+    # that running threads still show their races. 50 ms are enough for thousands of steps of a
+    # thread; 0 misses such races.
     set(${variable} ${environment} ACRE_SOFT_BYTES=1GiB
         TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=50
         ASAN_OPTIONS=detect_leaks=${leaks}:protect_shadow_gap=0:verify_asan_link_order=0
@@ -82,8 +83,8 @@ endfunction()
 
 set(test_launcher "")
 if(ACRE_SANITIZE STREQUAL "tsan")
-    # TSan's shadow needs the program where it expects it; kernels with 32 bits of randomness put
-    # it elsewhere now and then. Containers may forbid setarch: then TSan is on its own.
+    # TSan needs the program at certain addresses. Kernels with 32 bits of address randomness
+    # sometimes place it elsewhere. Containers may forbid setarch; then TSan runs without it.
     find_program(ACRE_SETARCH setarch)
     if(ACRE_SETARCH)
         execute_process(COMMAND ${ACRE_SETARCH} -R true RESULT_VARIABLE result
@@ -94,15 +95,16 @@ if(ACRE_SANITIZE STREQUAL "tsan")
     endif()
 endif()
 
-# These take longest and are begun first, so that none of them is left to one core at the end.
+# The longest tests start first, so that none of them runs alone at the end.
 set(long_tests test_cli_bench test_counted_mem test_cli_demo test_heap_languages test_heap_plants
     conformance_soft test_copy test_soft_heap_room test_heap_kernels test_pool_model test_soft_launch
     test_cli_trace check_subproject)
 
-# These have one thread, or no threads but those that other tests have too: the thread sanitizer would
-# find nothing in them.
+# These tests have one thread, or only threads that other tests have too, so the thread sanitizer
+# would find nothing new in them.
 set(not_for_tsan "^(fuzz_|example_|test_place|test_counted_|test_heap_core|test_space_model|test_trace_code|\
-.*_lanes$|test_cli_(bad_input|bench|demo|docs|doctor|help|info|oom_report|plan|stats))")
+.*_lanes$|test_cli_(bad_input|bench|demo|docs|doctor|help|info|oom_report|plan|stats|streams|trace)|\
+test_soft_heap_room)")
 
 # acre_test_run(NAME AREA COMMAND...)
 function(acre_test_run name area)
@@ -125,23 +127,23 @@ function(acre_test_run name area)
     endif()
 endfunction()
 
-# What all programs of tests have in common. Assertions stay on in every build.
+# Flags of all test programs. Assertions are on in every build.
 add_library(acre_test_flags INTERFACE)
 target_compile_definitions(acre_test_flags INTERFACE _GNU_SOURCE)
-# The library is optimised; compiling tests that way would take longer than running them.
+# The library is optimised; compiling the tests with optimisation would take longer than it saves.
 target_compile_options(acre_test_flags INTERFACE -UNDEBUG -O0 -U_FORTIFY_SOURCE)
 if(ACRE_SANITIZE OR ACRE_COVERAGE)
     target_compile_definitions(acre_test_flags INTERFACE ACRE_FEW_ROUNDS=1)
 endif()
 target_include_directories(acre_test_flags INTERFACE ${PROJECT_SOURCE_DIR}/tests)
 if(ACRE_CUDA_INCLUDE)
-    # After all others, so that only what no other folder has comes from here.
+    # Last in the search order, so that only headers missing elsewhere come from here.
     target_compile_options(acre_test_flags INTERFACE "SHELL:-idirafter ${ACRE_CUDA_INCLUDE}")
 endif()
 target_link_libraries(acre_test_flags INTERFACE acre_flags acre::cmocka)
 
 if(ACRE_SANITIZE)
-    # Nobody installs this library: it may have test points too, and is compiled once.
+    # This library is never installed, so it can have test points too, and is compiled only once.
     target_compile_definitions(acre_objects PRIVATE ACRE_TEST_POINTS=1)
     add_library(acre_test STATIC ${library_objects})
 else()
@@ -154,8 +156,8 @@ target_link_libraries(acre_test PRIVATE acre_flags)
 
 file(GLOB kernels CONFIGURE_DEPENDS tests/gpu/*.cu)
 if(NOT EXISTS /dev/nvidiactl AND NOT EXISTS /dev/nvidia0)
-    # Nobody will run them here: kernels of tests and examples are compiled as far as PTX, since code
-    # of them takes nvcc six times as long.
+    # No GPU here to run them: nvcc compiles kernels of tests and examples only to PTX, since
+    # machine code takes six times as long.
     set(ACRE_NVCC_FLAGS ${ACRE_NVCC_PTX_FLAGS})
 endif()
 acre_add_kernels(acre_gpu_kernels ${kernels})
@@ -168,10 +170,10 @@ if(support_sources)
     set(support_objects $<TARGET_OBJECTS:acre_support>)
 endif()
 
-# The library that programs of an area are tested with.
+# The library that the programs of an area link.
 function(acre_test_library area variable)
     if(area IN_LIST whitebox_areas OR (ACRE_COVERAGE AND area STREQUAL "api"))
-        # Where lines are counted, so that children which leave by leave() count the library's too.
+        # With coverage, so that children that exit with leave() also count lines of the library.
         set(${variable} acre_test PARENT_SCOPE)
     elseif(area IN_LIST standin_areas)
         set(${variable} acre_standin_cudart acre_standin_cuda PARENT_SCOPE)
@@ -191,7 +193,8 @@ function(acre_test_program name area)
         target_link_libraries(${name} PRIVATE acre_gpu_kernels)
     elseif(area IN_LIST standin_areas)
         target_include_directories(${name} PRIVATE include/soft)
-        # LD_LIBRARY_PATH may name a folder with NVIDIA's libraries; only DT_RPATH wins over it.
+        # LD_LIBRARY_PATH may contain a folder with NVIDIA's libraries; only DT_RPATH takes
+        # precedence.
         target_link_options(${name} PRIVATE LINKER:--disable-new-dtags)
     endif()
 endfunction()
@@ -221,15 +224,15 @@ foreach(area IN LISTS whitebox_areas blackbox_areas standin_areas)
     endforeach()
 endforeach()
 
-# The kernels of these are written once, for GPUs and for the soft device, where they run on every
-# machine, with warps of 32 lanes and of 1.
+# These kernels are written once, for GPUs and for the soft device. On the soft device they run on
+# every machine, with warps of 32 lanes and of 1.
 foreach(name IN ITEMS test_gpu_heap test_gpu_heap_room)
     string(REPLACE gpu soft soft_name ${name})
     acre_test_run(${soft_name} unit $<TARGET_FILE:${name}> soft)
     acre_test_run(${soft_name}_lanes unit $<TARGET_FILE:${name}> soft 1)
 endforeach()
 
-# Examples are compiled as a stranger would: no definitions, the public header alone.
+# Examples are compiled as a user would: no definitions, only the public header.
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
 foreach(source IN LISTS examples)
     cmake_path(GET source STEM stem)
@@ -241,7 +244,7 @@ foreach(source IN LISTS examples)
     acre_test_run(example_${stem} examples $<TARGET_FILE:example_${stem}>)
 endforeach()
 
-# As a stranger builds them as well: nvcc and the library.
+# Also built as a user would: with nvcc and the library.
 file(GLOB examples CONFIGURE_DEPENDS examples/*.cu)
 acre_check_cuda_programs()
 if(ACRE_CUDA_PROGRAMS)
@@ -253,7 +256,7 @@ if(ACRE_CUDA_PROGRAMS)
     endforeach()
 endif()
 
-# Programs that call CUDA itself: what they print is compared with what was recorded.
+# Programs that call CUDA directly: their output is compared with recorded output.
 find_program(ACRE_BASH bash REQUIRED)
 foreach(folder IN LISTS cuda_example_folders)
     foreach(stem IN LISTS cuda_examples)
@@ -275,7 +278,7 @@ if(NOT standin_areas)
     list(FILTER scripts EXCLUDE REGEX "/tests/(standin/|cli/test_cli_run)")
 endif()
 if(NOT ACRE_SANITIZE)
-    # These look at sources and at the plain library, which are the same in every preset.
+    # These check sources and the plain library, which are the same in every preset.
     file(GLOB checks CONFIGURE_DEPENDS tests/check/check_*.sh tests/check/check_*.py)
     if(NOT standin_areas)
         list(FILTER checks EXCLUDE REGEX "/check_standin")

@@ -1,5 +1,5 @@
-# The tool `acre` and the man pages. The tool alone needs jansson and zlib: without them, and without
-# ACRE_TOOL=ON, only the tool is left out.
+# The tool `acre` and the man pages. Only the tool needs jansson and zlib. Without them, and without
+# ACRE_TOOL=ON, the tool is not built.
 if(NOT ACRE_TOOL)
     return()
 endif()
@@ -24,7 +24,7 @@ if(missing)
 endif()
 
 file(GLOB tool_sources CONFIGURE_DEPENDS cli/*.c bench/*.c)
-# The tool places what a file says, with the placer of the library, which does not export it.
+# The tool places buffers of a file with the library's placer, which the library does not export.
 add_executable(acre_cli ${tool_sources} $<TARGET_OBJECTS:acre_pure_objects>)
 set_target_properties(acre_cli PROPERTIES OUTPUT_NAME acre)
 target_compile_definitions(acre_cli PRIVATE _GNU_SOURCE)
@@ -34,25 +34,25 @@ add_custom_target(acre_commit BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/bench_c
         -DOUTPUT=${PROJECT_BINARY_DIR}/generated/bench_commit.h -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake)
 add_dependencies(acre_cli acre_commit)
 target_include_directories(acre_cli PRIVATE ${PROJECT_BINARY_DIR}/generated)
-# src/ is for bench/ and replay, which make driver calls; tests/check/check_layers.py sees to the rest.
+# bench/ and replay include src/ for driver calls; tests/check/check_layers.py checks other uses.
 target_include_directories(acre_cli PRIVATE cli src)
-# Kernels that `acre bench heap` measures on a GPU; without nvcc it measures soft devices alone.
+# Kernels that `acre bench heap` measures on a GPU; without nvcc it measures only soft devices.
 file(GLOB bench_kernels CONFIGURE_DEPENDS bench/*.cu)
 acre_add_kernels(acre_bench_kernels ${bench_kernels})
 target_link_libraries(acre_cli PRIVATE acre_flags acre_shared acre_bench_kernels acre::jansson
     acre::z m)
 add_dependencies(acre_product acre_cli)
 
-# `acre run` looks for the stand-ins relative to itself. One file has the path, so that a change of the
-# install folders compiles one file.
+# `acre run` finds the stand-ins relative to itself. Only one file has the path, so that a change of
+# the install folders recompiles one file.
 file(RELATIVE_PATH to_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set_source_files_properties(cli/cmd_run.c PROPERTIES
     COMPILE_DEFINITIONS "ACRE_TO_LIBRARIES=\"${to_libraries}\"")
-# The installed tool finds its library the same way, whatever prefix was chosen.
+# The installed tool finds its library in the same way, under any prefix.
 set_target_properties(acre_cli PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
 
-# Man pages: of the tool and each command from its --help, of the library from the comments of the
-# headers. A tool for another architecture does not run here.
+# Man pages of the tool and each command are generated from --help, that of the library from the
+# comments in the headers. A tool built for another architecture cannot run here.
 find_program(ACRE_HELP2MAN help2man)
 find_package(Python3 COMPONENTS Interpreter QUIET)
 set(man_pages "")

@@ -1,10 +1,10 @@
-# Converts a program that was written for acre 0.1 to the names of 0.2 (CHANGELOG.md lists them):
+# Converts a program written for acre 0.1 to the names of 0.2 (CHANGELOG.md lists them):
 #
 #   sed -E -i -f scripts/rename-0.2.sed *.c *.h *.cu
 #
-# Build it with -Werror=incompatible-pointer-types afterwards: names that are gone do not compile, so
-# the compiler finds what sed cannot see (a call or a function over several lines, options filled in
-# far from where they are declared).
+# Then build it with -Werror=incompatible-pointer-types. Removed names do not compile, so the
+# compiler finds what sed cannot see: a call or a function over several lines, or options set far
+# from their declaration.
 
 # ---- functions and types ----
 s/\bacre_strstatus\b/acre_status_text/g
@@ -17,7 +17,7 @@ s/\bacre_pool_block_fn\b/acre_pool_walk_fn/g
 s/\bacre_tag_fn\b/acre_tag_walk_fn/g
 s/\bacre_plan_wish_fn\b/acre_plan_walk_fn/g
 
-# A function that was told of leaks: acre_pool_walk calls one, before the pool is destroyed.
+# A callback for leaks: call acre_pool_walk with it before the pool is destroyed.
 /\bacre_pool_destroy\([^,]*, *(NULL|nullptr|0) *,/! s/\bacre_pool_destroy\(([^,()]*,[^,]*[a-z])/acre_pool_destroy_calls_nothing_in_0_2(\1/
 
 # ---- headers ----
@@ -26,7 +26,7 @@ s/(#[[:space:]]*include[[:space:]]*[<"])acre_heap_(base|blocks|debug|dropin|host
 
 # ---- fields ----
 
-# The struct that was named last decides; the hold space remembers which.
+# The last named struct decides; the hold space keeps its name.
 /\bacre_(pool|vec|open|heap)_(options|stats)\b/ {
     h
     s/.*\bacre_(pool|vec|open|heap)_(options|stats)\b.*/\1/
@@ -54,7 +54,7 @@ s/(#[[:space:]]*include[[:space:]]*[<"])acre_heap_(base|blocks|debug|dropin|host
     x
 }
 
-# ---- functions that a walk calls: 0 goes on. Declared; on one line; on several ----
+# ---- callbacks of a walk: return 0 to continue. Declared; on one line; on several ----
 s/^((static |inline )*)void ([A-Za-z_0-9]+\(void \*[A-Za-z_0-9]*, (const acre_(plan_placed|tag_info) \*[A-Za-z_0-9]*|void \*[A-Za-z_0-9]*, size_t [A-Za-z_0-9]*)\));$/\1int \3;/
 s/^((static |inline )*)void ([A-Za-z_0-9]+\(void \*[A-Za-z_0-9]*, (const acre_(plan_placed|tag_info) \*[A-Za-z_0-9]*|void \*[A-Za-z_0-9]*, size_t [A-Za-z_0-9]*)\)) *\{(.*)\}$/\1int \3 {\6 return 0; }/
 /^((static |inline )*)void ([A-Za-z_0-9]+\(void \*[A-Za-z_0-9]*, (const acre_(plan_placed|tag_info) \*[A-Za-z_0-9]*|void \*[A-Za-z_0-9]*, size_t [A-Za-z_0-9]*)\)) *\{$/,/^}/ {

@@ -1,5 +1,5 @@
-/* Every public function that takes a device, as a list of calls with otherwise good arguments, for
- * tests that give all of them the same bad one. */
+/* Lists every public function that takes a device as a call with otherwise valid arguments. Tests
+ * pass the same invalid argument to all of them. */
 #ifndef ACRE_TESTS_API_CALLS_H
 #define ACRE_TESTS_API_CALLS_H
 
@@ -13,15 +13,15 @@ struct api_arguments {
     acre_stream stream;
     acre_event event;
     void *block;      /* API_BLOCK_BYTES of managed memory of the device */
-    void *registered; /* the program's own, registered with the device */
+    void *registered; /* memory of the program, registered with the device */
 };
 
 enum { API_BLOCK_BYTES = 4096 };
 
-/* Memory of the program: the first half for `registered`, the second for calls to register. */
+/* Memory of the program. `registered` is the first half; calls under test register the second. */
 static _Alignas(65536) char api_own[2 * 65536];
 
-/* Makes `block` and `registered`. */
+/* Sets `block` and `registered`. */
 static inline acre_status api_arguments_memory(struct api_arguments *with) {
     acre_status status =
         acre_mem_alloc(with->device, ACRE_KIND_MANAGED, API_BLOCK_BYTES, 0, &with->block);
@@ -33,7 +33,7 @@ struct api_call {
     const char *name;
     acre_status (*call)(const struct api_arguments *with);
     int gives_back; /* destroys or closes: also works on a lost device */
-    int is_soft;    /* for soft devices alone */
+    int is_soft;    /* soft devices only */
 };
 
 static inline int api_call_is_for(const struct api_call *call, const char *device) {
@@ -53,7 +53,7 @@ static inline acre_status api_call_stream_create(const struct api_arguments *wit
     if (status == ACRE_OK)
         (void)acre_stream_destroy(with->device, stream);
     else if (stream)
-        return ACRE_OK; /* an output was left over: no status a test expects */
+        return ACRE_OK; /* the failed call left an output: no test expects this status */
     return status;
 }
 static inline acre_status api_call_stream_sync(const struct api_arguments *with) {
@@ -116,7 +116,7 @@ static inline acre_status api_call_mem_realloc(const struct api_arguments *with)
         return ACRE_OK;
     return status;
 }
-/* The block of the arguments has no chunks, so one is made for it. */
+/* `block` has no chunks, so this call allocates a block that has. */
 static inline acre_status api_call_mem_set_access(const struct api_arguments *with) {
     void *p = NULL;
     acre_status made = acre_mem_alloc(with->device, ACRE_KIND_DEVICE, (size_t)2 << 20, 0, &p);
@@ -229,7 +229,7 @@ static inline acre_status api_call_close(const struct api_arguments *with) {
     return acre_close(with->device);
 }
 
-/* The last five end what they are given, so they come last and in this order. */
+/* The last five destroy or release their arguments, so they come last and in this order. */
 static const struct api_call api_calls[] = {
     {"acre_device_get_info", api_call_info, 0, 0},
     {"acre_device_sync", api_call_sync, 0, 0},

@@ -1,8 +1,8 @@
-/* For tests through the public API: the devices to run on, and a program starting itself again.
+/* For tests through the public API: the list of devices to run on, and functions that start the
+ * test program again.
  *
- * Every test runs on the soft device and, where there is a GPU, on that as well. With
- * ACRE_REQUIRE_CUDA=1 a machine without one fails the test program instead of running half of it.
- */
+ * Every test runs on the soft device and, where a GPU is present, on the GPU too. With
+ * ACRE_REQUIRE_CUDA=1 the test program fails on a machine without a GPU. */
 #ifndef ACRE_TESTS_API_DEVICES_H
 #define ACRE_TESTS_API_DEVICES_H
 
@@ -16,13 +16,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* After the headers that it needs and does not include itself. */
+/* cmocka.h must come after the headers that it needs; it does not include them. */
 #include <cmocka.h>
 
 #include "acre.h"
 #include "support/cases.h"
 
-/* "soft", and "cuda" if it can be opened; the list ends with NULL. */
+/* Returns "soft", and "cuda" if it can be opened. NULL ends the list. */
 static inline const char *const *api_devices(void) {
     static const char *names[3];
     if (names[0])
@@ -48,7 +48,7 @@ static inline const char *const *api_devices(void) {
     name;                                                                                          \
     name = *++name##_at
 
-/* A status, with the detail in the message when it is another. */
+/* Compares a status. A mismatch fails the test with acre_last_detail() in the message. */
 static inline void api_expect_at(acre_status got, acre_status wanted, const char *file, int line) {
     if (got != wanted) {
         print_error("%s:%d: %s instead of %s: %s\n", file, line, acre_status_name(got),
@@ -74,7 +74,7 @@ static inline void api_on_each(void (*test)(acre_device *device)) {
     }
 }
 
-/* A test that runs on each device, which is open as `device`. */
+/* Defines a test that runs on each device. The device is open as `device`. */
 #define API_TEST(name)                                                                             \
     static void name##_on(acre_device *device);                                                    \
     TEST(name) {                                                                                   \
@@ -82,7 +82,7 @@ static inline void api_on_each(void (*test)(acre_device *device)) {
     }                                                                                              \
     static void name##_on(acre_device *device)
 
-/* Two soft devices, whatever the environment says. */
+/* Opens two soft devices of 64 MiB, whatever the environment sets. */
 static inline void api_open_two(acre_device *devices[2]) {
     acre_open_options options = {
         .struct_size = sizeof options, .soft_bytes = (uint64_t)64 << 20, .soft_devices = 2};
@@ -97,8 +97,8 @@ static inline acre_device_stats api_stats(acre_device *device) {
 }
 
 /* Starts this program again with one argument and NAME=VALUE settings of the environment (at most
- * 4, ended by NULL). Returns what waitpid gave. Started, not forked off: CUDA does not survive
- * fork. */
+ * 4, then NULL). Returns the status of waitpid. The child calls exec because CUDA does not survive
+ * a fork. */
 static inline int api_start(const char *argument, ...) {
     char self[4096];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -119,7 +119,7 @@ static inline int api_start(const char *argument, ...) {
     if (pid == 0) {
         for (size_t i = 0; i < count; i++)
             putenv(settings[i]);
-        /* The parent's leak check is enough; some machines need seconds for each. */
+        /* The leak check of the parent is enough; on some machines each check takes seconds. */
         char asan[512];
         const char *before = getenv("ASAN_OPTIONS");
         snprintf(asan, sizeof asan, "%s:detect_leaks=0", before ? before : "");
@@ -132,7 +132,7 @@ static inline int api_start(const char *argument, ...) {
     return state;
 }
 
-/* The program ended by itself, with 0. */
+/* The started program must exit with 0. */
 #define api_started_ok(...)                                                                        \
     do {                                                                                           \
         int state_ = api_start(__VA_ARGS__, (char *)NULL);                                         \
@@ -140,7 +140,7 @@ static inline int api_start(const char *argument, ...) {
         assert_int_equal(WEXITSTATUS(state_), 0);                                                  \
     } while (0)
 
-/* In a started program: leaves with 1 and a message when the condition does not hold. */
+/* In a started program: exits with 1 and a message if the condition is false. */
 #define api_must(condition)                                                                        \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -150,17 +150,15 @@ static inline int api_start(const char *argument, ...) {
         }                                                                                          \
     } while (0)
 
-/* Options of an import that waits so long. */
+/* Import options with this wait time. */
 #define API_WAIT(ms)                                                                               \
     (&(acre_import_options){.struct_size = sizeof(acre_import_options), .wait_ms = (ms)})
 
-/* What the log says about an area, from warnings on: acre_log_set(api_listen, &heard,
- * ACRE_LOG_WARN).
- */
+/* Collects warnings of one log area: acre_log_set(api_listen, &heard, ACRE_LOG_WARN). */
 struct api_heard {
     const char *area;
     unsigned count;
-    char line[512]; /* the last one */
+    char line[512]; /* the last line */
 };
 
 static inline void api_listen(void *user, acre_log_level level, const char *area,

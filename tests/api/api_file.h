@@ -1,5 +1,5 @@
-/* For tests of what is written to a file: a path in a folder of its own, and a program that is
- * started to write there. */
+/* For tests of output files: a path in a temporary folder, and a child program that writes to this
+ * path. */
 #ifndef ACRE_TESTS_API_FILE_H
 #define ACRE_TESTS_API_FILE_H
 
@@ -7,7 +7,7 @@
 
 static char folder[64], path[128];
 
-/* Before and after all tests of a program. */
+/* Run before and after all tests of a program. */
 static inline int file_set_up(void **state) {
     (void)state;
     snprintf(folder, sizeof folder, "/tmp/acre-file-XXXXXX");
@@ -23,8 +23,8 @@ static inline int file_tear_down(void **state) {
     return rmdir(folder);
 }
 
-/* Starts this program again with one argument and `variable` set to the path. `from` is the other
- * end of its standard output; `to` that of its standard input, or NULL, and then it has ours. */
+/* Starts this program again with one argument and `variable` set to the path. `from` reads its
+ * standard output. `to` writes to its standard input; with `to` NULL it inherits ours. */
 static inline pid_t file_start(const char *variable, const char *argument, int *to, int *from) {
     int in[2] = {-1, -1}, out[2];
     if (to)

@@ -1,5 +1,5 @@
-/* For tests of memory and copies: a buffer of every sort a program can have, what is in it, and
- * numbers drawn from a seed that is printed. */
+/* For tests of memory and copies: a buffer of every sort of memory, access to its contents, and
+ * random numbers from a seed that the test prints. */
 #ifndef ACRE_TESTS_API_MEMORY_H
 #define ACRE_TESTS_API_MEMORY_H
 
@@ -12,7 +12,7 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* ---- what is free ---- */
+/* ---- free memory ---- */
 
 static inline uint64_t api_free_bytes(acre_device *device) {
     acre_device_info info = {.struct_size = sizeof info};
@@ -20,8 +20,8 @@ static inline uint64_t api_free_bytes(acre_device *device) {
     return info.free_bytes;
 }
 
-/* As much is free as was before: to the byte on a soft device; a GPU's driver may keep a few pages
- * for its own tables. */
+/* Checks the free bytes: to the byte on a soft device. The driver of a GPU may keep up to 8 MiB for
+ * its own tables. */
 static inline void api_expect_free_at(acre_device *device, uint64_t wanted, const char *file,
                                       int line) {
     acre_device_info info = {.struct_size = sizeof info};
@@ -39,9 +39,9 @@ static inline void api_expect_free_at(acre_device *device, uint64_t wanted, cons
 
 struct api_sort {
     const char *name;
-    acre_kind kind; /* as acre_mem_query tells it */
+    acre_kind kind; /* as acre_mem_query reports it */
     uint32_t flags;
-    int is_own; /* the program's: registered if kind is not pageable */
+    int is_own; /* memory of the program: registered if kind is not pageable */
 };
 
 enum {
@@ -78,7 +78,7 @@ static inline struct api_buffer api_buffer_make(acre_device *device, int sort, s
     if (!buffer.sort->is_own) {
         api_ok(acre_mem_alloc(device, buffer.sort->kind, bytes, buffer.sort->flags, &p));
     } else {
-        /* Whole pages: a driver may not register two blocks that share one. */
+        /* Whole pages: a driver may refuse to register two blocks that share a page. */
         p = aligned_alloc(65536, (bytes + 65535) / 65536 * 65536);
         assert_non_null(p);
         memset(p, 0, bytes);
@@ -99,8 +99,8 @@ static inline void api_buffer_end(struct api_buffer *buffer) {
     free(buffer->at);
 }
 
-/* Brings bytes into a buffer and out of it, in ways that have nothing to do with staging: host
- * memory directly, device memory through `pinned`, which must hold as much. */
+/* Write and read the bytes of a buffer without staging: host memory directly, device memory through
+ * `pinned`, which must be at least as large. */
 static inline void api_buffer_put(struct api_buffer *buffer, size_t offset, const void *from,
                                   size_t bytes, struct api_buffer *pinned) {
     if (buffer->sort->kind != ACRE_KIND_DEVICE) {
@@ -119,7 +119,7 @@ static inline const unsigned char *api_buffer_get(struct api_buffer *buffer, siz
     return pinned->at;
 }
 
-/* ---- numbers ---- */
+/* ---- random bytes ---- */
 
 static inline void api_random_bytes(uint64_t *random, unsigned char *at, size_t bytes) {
     for (size_t i = 0; i < bytes; i += 8) {

@@ -1,6 +1,5 @@
-/* For tests with two processes: this program started again, with a pipe to it and one from it, over
- * which single letters go. Nobody waits for ever: what does not come within half a minute is '\0'.
- */
+/* For tests with two processes: starts this program again, with one pipe to it and one from it. The
+ * processes exchange single letters. A read times out after 30 seconds and returns '\0'. */
 #ifndef ACRE_TESTS_API_PEER_H
 #define ACRE_TESTS_API_PEER_H
 
@@ -30,13 +29,14 @@ static inline void api_tell(int fd, char letter) {
     (void)ignored; /* the other side may have been killed */
 }
 
-/* Starts this program with `argument`, `path` and `device` as its arguments. */
+/* Starts this program with the arguments `argument`, `path` and `device`. */
 static inline struct api_peer api_peer_start(const char *argument, const char *path,
                                              const char *device) {
     int to[2], from[2];
     assert_int_equal(pipe2(to, O_CLOEXEC), 0);
     assert_int_equal(pipe2(from, O_CLOEXEC), 0);
-    /* Read by a new program alone; set here, since other threads may hold locks at the fork. */
+    /* Only the new program reads this variable. It is set before the fork, since other threads may
+     * hold locks at the fork. */
     char asan[512];
     const char *before = getenv("ASAN_OPTIONS");
     if (!before || !strstr(before, "detect_leaks=0")) {
@@ -48,7 +48,7 @@ static inline struct api_peer api_peer_start(const char *argument, const char *p
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        /* Away from the numbers that the ends are to have. */
+        /* Moves both ends to descriptors from 10 on, away from the two target descriptors. */
         int in = fcntl(to[0], F_DUPFD_CLOEXEC, 10), out = fcntl(from[1], F_DUPFD_CLOEXEC, 10);
         if (dup2(in, API_PEER_IN) == API_PEER_IN && dup2(out, API_PEER_OUT) == API_PEER_OUT)
             execl("/proc/self/exe", "peer", argument, path, device, (char *)NULL);
@@ -59,7 +59,7 @@ static inline struct api_peer api_peer_start(const char *argument, const char *p
     return (struct api_peer){pid, to[1], from[0]};
 }
 
-/* Waits for its end; what waitpid gave. */
+/* Waits until the peer exits. Returns the status of waitpid. */
 static inline int api_peer_end(struct api_peer *peer) {
     int state = -1;
     close(peer->to);

@@ -1,4 +1,4 @@
-/* For tests of plans: a device with a stream and a plan, and the lines that the log gets. */
+/* For tests of plans: a device with a stream and a plan, and a record of the log lines. */
 #ifndef ACRE_TESTS_API_PLAN_H
 #define ACRE_TESTS_API_PLAN_H
 
@@ -10,7 +10,7 @@ struct planned {
     acre_plan *plan;
 };
 
-/* NULL for `options`: a MiB on either side. */
+/* NULL `options`: 1 MiB of device memory and 1 MiB of host memory. */
 static inline struct planned planned_begin(const char *name, const acre_plan_options *options) {
     acre_plan_options small = {.struct_size = sizeof small, .device_bytes = MIB, .host_bytes = MIB};
     struct planned t = {.device = api_open(name)};
@@ -32,7 +32,7 @@ static inline acre_plan_stats planned_stats(acre_plan *plan) {
     return stats;
 }
 
-/* Nothing that a plan tells has changed; what counts calls may have. */
+/* No statistic of the plan has changed, except `nodes`, which counts search nodes. */
 static inline void planned_expect_same(acre_plan *plan, const acre_plan_stats *before) {
     acre_plan_stats now = planned_stats(plan);
     now.nodes = before->nodes;
@@ -43,7 +43,7 @@ static inline void planned_expect_same(acre_plan *plan, const acre_plan_stats *b
 
 static struct {
     int count;
-    char line[512]; /* the last one of area plan */
+    char line[512]; /* the last line of area plan */
 } planned_log;
 
 static inline void planned_hear(void *user, acre_log_level level, const char *area,
@@ -60,7 +60,7 @@ static inline void planned_listen(void) {
     api_ok(acre_log_set(planned_hear, NULL, ACRE_LOG_INFO));
 }
 
-/* ---- a pointer that no call must have written ---- */
+/* ---- marks a pointer that no call may write ---- */
 
 static char planned_mark;
 #define UNWRITTEN ((void *)&planned_mark)

@@ -1,4 +1,4 @@
-/* For tests of sharing: a path, a vec with a pattern in it, and what is left in the end. */
+/* For tests of sharing: a path, a vec with a pattern in it, and a check for leaks at the end. */
 #ifndef ACRE_TESTS_API_SHARE_H
 #define ACRE_TESTS_API_SHARE_H
 
@@ -6,7 +6,7 @@
 
 #include "api_peer.h"
 
-static char path[100]; /* in the abstract namespace, another one for each use */
+static char path[100]; /* in the abstract namespace; new_path changes it */
 
 static inline const char *new_path(void) {
     static int number;
@@ -29,8 +29,8 @@ static inline unsigned char pattern(size_t offset, unsigned salt) {
     return (unsigned char)(offset * 7 + (offset >> 20) * 13 + salt);
 }
 
-/* Writes and compares a piece of the pattern at every 1 MiB, which is all that a mapping can get
- * wrong, and is quick. */
+/* Write and compare 256 bytes of the pattern at every 1 MiB. That is quick, and it finds every
+ * wrong mapping, since a chunk has 2 MiB. */
 static inline void put(acre_device *device, void *p, size_t bytes, unsigned salt) {
     unsigned char piece[256];
     for (size_t at = 0; at < bytes; at += MIB) {
@@ -76,7 +76,7 @@ static inline size_t open_fds(void) {
     return count;
 }
 
-/* Nothing is left of what a test made, and the device is closed. */
+/* Checks that the test leaked nothing, and closes the device. */
 static inline void end(acre_device *device) {
     acre_device_stats stats = api_stats(device);
     assert_int_equal(stats.shares + stats.imports + stats.vecs, 0);

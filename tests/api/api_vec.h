@@ -1,5 +1,5 @@
-/* For tests of vecs: a vec with a model of its contents in plain memory, and every kind and
- * strategy that a vec can have. */
+/* For tests of vecs: a vec with a model of its contents in host memory, and every kind and strategy
+ * of vecs. */
 #ifndef ACRE_TESTS_API_VEC_H
 #define ACRE_TESTS_API_VEC_H
 
@@ -8,7 +8,7 @@
 enum { ELEMENT = 4 };
 static const size_t chunk = 2 << 20;
 
-/* ---- a vec and what must be in it ---- */
+/* ---- a vec and a model of its contents ---- */
 
 struct modelled {
     acre_device *device;

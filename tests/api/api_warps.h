@@ -1,4 +1,5 @@
-/* For tests that run kernels of the soft device: each with warps of 32 lanes and of one. */
+/* For tests that run kernels of the soft device: each test runs with warps of 32 lanes and with
+ * warps of one lane. */
 #ifndef ACRE_TESTS_API_WARPS_H
 #define ACRE_TESTS_API_WARPS_H
 

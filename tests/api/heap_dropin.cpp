@@ -1,5 +1,5 @@
 // The drop-in in C++17: standard headers on both sides of it, std::malloc, members called free,
-// addresses of functions, new and delete. Compiled and run by test_heap_languages.sh.
+// addresses of functions, new and delete. test_heap_languages.sh compiles and runs it.
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -25,7 +25,7 @@ struct owner {
     int freed = 0;
     void free() {
         freed++;
-    } // has nothing to do with the function
+    } // a member, not the function
     void free(void *q, int) {
         p = q;
     }
@@ -37,7 +37,7 @@ struct job {
 };
 
 void fail(job *work, const char *what) {
-    std::printf("not so: %s\n", what);
+    std::printf("check failed: %s\n", what);
     __atomic_fetch_add(&work->failures, 1, __ATOMIC_RELAXED);
 }
 #define CHECK(condition) ((condition) ? (void)0 : fail(work, #condition))
@@ -45,7 +45,7 @@ void fail(job *work, const char *what) {
 void kernel(void *arg) {
     job *work = static_cast<job *>(arg);
     void *p = malloc(100), *q = std::malloc(100);
-    void *(*take)(size_t) = std::malloc; // the C library's, and so is what it gives
+    void *(*take)(size_t) = std::malloc; // the address of malloc is the C library's
     void (*give)(void *) = free;
     void *r = take(100);
     CHECK(acre_heap_owns(work->h, p) && acre_heap_owns(work->h, q) && !acre_heap_owns(work->h, r));
@@ -58,7 +58,7 @@ void kernel(void *arg) {
     free(p);
     std::free(q);
     give(r);
-    std::unique_ptr<int> own(new int(3)); // new is the C++ library's
+    std::unique_ptr<int> own(new int(3)); // new calls the C++ library
     CHECK(!acre_heap_owns(work->h, own.get()));
     void *aligned = __nv_aligned_device_malloc(100, 512);
     CHECK(aligned && reinterpret_cast<uintptr_t>(aligned) % 512 == 0);

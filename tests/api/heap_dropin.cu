@@ -1,4 +1,4 @@
-// The drop-in with nvcc: what a CUDA programmer has in a file, compiled by test_heap_languages.sh.
+// The drop-in with nvcc: a typical file of a CUDA program. test_heap_languages.sh compiles it.
 #include <cstdlib>
 #include <memory>
 #include <vector>

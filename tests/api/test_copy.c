@@ -1,20 +1,20 @@
-/* Copies and fills between all sorts of memory, on every driver present: every byte where it
- * belongs, none elsewhere, and what a program can do wrong. What needs work that is held up, or a
- * capture, is in tests/fault/test_mem_order.c. */
+/* Copies and fills between all sorts of memory, on every driver present: every byte arrives where
+ * it belongs, and no other byte changes. Also invalid arguments. Tests that need blocked streams or
+ * a capture are in tests/fault/test_mem_order.c. */
 #include <pthread.h>
 
 #include "api_memory.h"
 #include "support/rounds.h"
 
-/* As in src/copy: from these sizes on pageable copies are staged (the larger one for both ways), in
- * buffers of that size. */
+/* The constants of src/copy. Pageable copies to the device are staged from STAGE_IN bytes on, those
+ * from the device from STAGE_FROM on. STAGE_BUFFER is the size of a staging buffer. */
 #define STAGE_IN (MIB / 2)
 #define STAGE_FROM (2 * MIB)
 #define STAGE_BUFFER (4 * MIB)
 
 enum { MARGIN = 64, UNTOUCHED = 0xee };
 
-/* Buffers of all sorts, and what every source holds. */
+/* Buffers of all sorts, and the contents of every source. */
 struct world {
     acre_device *device;
     struct api_buffer to[SORT_COUNT], from[SORT_COUNT], pinned;
@@ -49,7 +49,7 @@ static void world_end(struct world *world) {
     api_ok(acre_close(world->device));
 }
 
-/* The destination holds the source's bytes, and around them what it held before. */
+/* The destination holds the bytes of the source; the bytes around them are unchanged. */
 static void expect_copied(struct world *world, int to, int from, size_t to_offset,
                           size_t from_offset, size_t bytes) {
     size_t begin = to_offset - MARGIN, all = bytes + 2 * MARGIN;
@@ -67,7 +67,7 @@ static void try_copy(struct world *world, int to, int from, size_t to_offset, si
                    &world->pinned);
     api_ok(acre_copy(world->device, world->to[to].at + to_offset,
                      world->from[from].at + from_offset, bytes, stream));
-    /* Pageable on one side: all of it is there already, or has been read. */
+    /* A copy to pageable memory is done when it returns. */
     if (api_sorts[to].kind != ACRE_KIND_PAGEABLE)
         api_ok(acre_stream_sync(world->device, stream));
     expect_copied(world, to, from, to_offset, from_offset, bytes);
@@ -93,10 +93,10 @@ TEST(copies_of_all_pairs_and_sizes_move_every_byte) {
                     for (size_t k = 0; k < 4; k++)
                         try_copy(&world, to, from, offsets[k][0], offsets[k][1], small[i],
                                  streams[(i + k) % 2]);
-                /* The host reads write-combined memory slowly; large ones once. */
+                /* The host reads write-combined memory slowly, so it gets one large copy. */
                 int is_slow = to == SORT_COMBINED || from == SORT_COMBINED;
                 int is_staged = to == SORT_PAGEABLE || from == SORT_PAGEABLE;
-                /* Staging does the same whatever the other side is. */
+                /* The path of a staged copy does not depend on the other side. */
                 if (ROUNDS_ARE_FEW)
                     is_staged &= to == SORT_DEVICE || from == SORT_DEVICE;
                 for (size_t i = 0; i < LARGE; i++)
@@ -135,7 +135,7 @@ TEST(copies_of_random_sizes_and_offsets_move_every_byte) {
     }
 }
 
-/* Where every piece is as large as a buffer, and around it. */
+/* Copies whose pieces all fill a staging buffer, and sizes one byte off. */
 TEST(copies_of_many_whole_buffers_move_every_byte) {
     const size_t sizes[] = {16 * STAGE_BUFFER - 1, 16 * STAGE_BUFFER, 16 * STAGE_BUFFER + 1,
                             17 * STAGE_BUFFER + 4097};
@@ -180,7 +180,7 @@ TEST(copy_sync_has_the_data_there) {
 
 /* ---- in order ---- */
 
-/* Fill, copy, fill on one stream, and back over another by an event. */
+/* Fill, copy and fill on one stream, then back on another stream, ordered by an event. */
 TEST(copies_are_in_order_with_fills_and_events) {
     const size_t sizes[] = {100, STAGE_FROM + 3, 2 * STAGE_BUFFER + 1};
     for (API_EACH(name)) {
@@ -202,7 +202,7 @@ TEST(copies_are_in_order_with_fills_and_events) {
                 api_ok(acre_fill(device, a.at, (uint8_t)(value + 1), bytes, one));
                 api_ok(acre_copy(device, b.at, a.at, bytes, one)); /* value + 1 */
                 api_ok(acre_copy(device, a.at, page.at, bytes, one));
-                memset(page.at, 0, bytes); /* it has been read */
+                memset(page.at, 0, bytes); /* the copy has read it */
                 api_ok(acre_copy(device, back.at, b.at, bytes, one));
                 assert_int_equal(back.at[0], value + 1);
                 assert_int_equal(back.at[bytes - 1], value + 1);
@@ -226,8 +226,8 @@ TEST(copies_are_in_order_with_fills_and_events) {
     }
 }
 
-/* One after the other without a wait between them: buffers of staging are used again while the
- * transfers of the copy before may still be under way. */
+/* Copies without a wait between them reuse staging buffers while transfers of the copy before may
+ * be in flight. */
 TEST(copies_close_together_do_not_mix) {
     enum { BLOCKS = 12 };
     for (API_EACH(name)) {
@@ -270,7 +270,7 @@ static size_t plane_span(size_t pitch, const struct plane *plane) {
     return plane->rows ? (plane->rows - 1) * pitch + plane->width : 0;
 }
 
-/* Against the naive loop. */
+/* Compares acre_copy_2d with a loop of memcpy. */
 static void try_plane(struct world *world, int to, int from, const struct plane *plane,
                       acre_stream stream) {
     size_t to_span = plane_span(plane->to_pitch, plane);
@@ -303,14 +303,14 @@ TEST(planes_of_chosen_shapes_match_the_model) {
         {1, 1, 1, 1},
         {100, 0, 100, 100},
         {0, 100, 10, 10},
-        {17, 5, 17, 17},                                             /* close together */
-        {STAGE_FROM, 3, STAGE_FROM, STAGE_FROM},                     /* the same, staged */
-        {1, 20000, 97, 131},                                         /* thin */
-        {3, 30000, 150, 3},                                          /* thin, one side close */
-        {1000, 3000, 1024, 1001},                                    /* staged, rows packed */
-        {STAGE_BUFFER - 1, 3, STAGE_BUFFER + 5, STAGE_BUFFER},       /* one row a buffer */
-        {STAGE_BUFFER, 3, STAGE_BUFFER + 1, STAGE_BUFFER + 2},       /* exactly */
-        {STAGE_BUFFER + 1, 3, STAGE_BUFFER + 300, STAGE_BUFFER + 7}, /* two pieces a row */
+        {17, 5, 17, 17},                                       /* packed rows */
+        {STAGE_FROM, 3, STAGE_FROM, STAGE_FROM},               /* packed rows, staged */
+        {1, 20000, 97, 131},                                   /* narrow rows */
+        {3, 30000, 150, 3},                                    /* narrow rows, one side packed */
+        {1000, 3000, 1024, 1001},                              /* staged, rows packed */
+        {STAGE_BUFFER - 1, 3, STAGE_BUFFER + 5, STAGE_BUFFER}, /* one row per buffer */
+        {STAGE_BUFFER, 3, STAGE_BUFFER + 1, STAGE_BUFFER + 2}, /* a row fills a buffer */
+        {STAGE_BUFFER + 1, 3, STAGE_BUFFER + 300, STAGE_BUFFER + 7}, /* two pieces per row */
         {STAGE_BUFFER / 2, 5, STAGE_BUFFER / 2 + 1, STAGE_BUFFER / 2 + 3},
     };
     uint64_t random = random_seed("planes");
@@ -358,7 +358,7 @@ API_TEST(planes_that_cannot_be_are_refused) {
     void *to = a.at, *from = b.at;
     api_expect(acre_copy_2d(device, to, 9, from, 10, 10, 2, NULL), ACRE_E_INVALID);
     api_expect(acre_copy_2d(device, to, 10, from, 9, 10, 2, NULL), ACRE_E_INVALID);
-    api_ok(acre_copy_2d(device, to, 0, from, 0, 10, 1, NULL)); /* one row has no pitch */
+    api_ok(acre_copy_2d(device, to, 0, from, 0, 10, 1, NULL)); /* one row needs no pitch */
     api_expect(acre_copy_2d(device, to, SIZE_MAX, from, SIZE_MAX, 10, 3, NULL), ACRE_E_INVALID);
     api_expect(acre_copy_2d(device, to, 16, from, 16, 16, SIZE_MAX, NULL), ACRE_E_INVALID);
     api_expect(acre_copy_2d(device, to, 16, from, 16, 10, SIZE_MAX / 16 + 2, NULL), ACRE_E_INVALID);
@@ -374,7 +374,7 @@ API_TEST(planes_that_cannot_be_are_refused) {
     api_buffer_end(&b);
 }
 
-/* Rows farther apart than the driver's own 2-D copies can bear. */
+/* Pitches larger than the driver's 2-D copies support. */
 TEST(planes_with_huge_pitches_are_copied) {
     size_t pitch = ((size_t)1 << 31) + 4096;
     char *pages = mmap(NULL, 2 * pitch + 8 * MIB, PROT_READ | PROT_WRITE,
@@ -482,7 +482,7 @@ API_TEST(overlap_is_refused_and_nothing_is_copied) {
         api_ok(acre_copy(device, at + 4096, at, 4096, NULL));
         api_ok(acre_copy(device, at, at + 4096, 4096, NULL));
         api_ok(acre_copy(device, at, at, 0, NULL));
-        /* Columns beside each other share no byte; columns that meet do. */
+        /* Adjacent columns share no byte; overlapping columns do. */
         api_ok(acre_copy_2d(device, at + 16, 64, at, 64, 16, 100, NULL));
         api_ok(acre_copy_2d(device, at, 64, at + 48, 64, 16, 100, NULL));
         api_expect(acre_copy_2d(device, at + 15, 64, at, 64, 16, 100, NULL), ACRE_E_OVERLAP);
@@ -551,7 +551,8 @@ TEST(devices_of_one_driver_copy_from_each_other) {
         struct api_buffer there = api_buffer_make(devices[1 - i], SORT_DEVICE, bytes);
         struct api_buffer page = api_buffer_make(devices[i], SORT_PAGEABLE, bytes);
         memset(page.at, 5, bytes);
-        api_ok(acre_copy(devices[i], there.at, page.at, bytes, NULL)); /* staged, to the other */
+        /* A staged copy to the other device. */
+        api_ok(acre_copy(devices[i], there.at, page.at, bytes, NULL));
         api_ok(acre_device_sync(devices[i]));
         api_ok(acre_copy(devices[i], here.at, there.at, bytes, NULL));
         memset(page.at, 0, bytes);
@@ -572,7 +573,7 @@ TEST(devices_of_one_driver_copy_from_each_other) {
 
 TEST(devices_of_another_driver_share_only_host_memory) {
     if (!api_devices()[1])
-        return; /* one driver alone */
+        return; /* only one driver is present */
     acre_device *soft = api_open("soft"), *cuda = api_open("cuda");
     size_t bytes = STAGE_FROM + 5;
     for (int turn = 0; turn < 2; turn++) {
@@ -588,7 +589,7 @@ TEST(devices_of_another_driver_share_only_host_memory) {
         struct api_buffer pinned = api_buffer_make(other, SORT_PINNED, bytes);
         memset(pinned.at, 9, bytes);
         api_ok(acre_copy(mine, own.at, pinned.at, bytes, NULL));
-        memset(pinned.at, 0, bytes); /* plain memory for this one: it has been read */
+        memset(pinned.at, 0, bytes); /* pageable to this device: the copy has read it */
         api_ok(acre_copy(mine, pinned.at, own.at, bytes, NULL));
         assert_int_equal(pinned.at[bytes - 1], 9);
         api_buffer_end(&pinned);
@@ -599,7 +600,7 @@ TEST(devices_of_another_driver_share_only_host_memory) {
     api_ok(acre_close(cuda));
 }
 
-/* ---- staging: made, given back, made again ---- */
+/* ---- staging: create, free, create again ---- */
 
 TEST(staging_is_given_back_by_trim_and_made_again) {
     for (API_EACH(name)) {
@@ -612,7 +613,7 @@ TEST(staging_is_given_back_by_trim_and_made_again) {
             api_ok(acre_copy(device, block.at, page.at, page.bytes, NULL));
             uint64_t one_way = api_stats(device).staging_bytes;
             assert_in_range(one_way, 2 * STAGE_BUFFER, 12 * 2 * STAGE_BUFFER);
-            if (round % 2) /* also while its transfers may be under way */
+            if (round % 2) /* also while transfers may be in flight */
                 api_ok(acre_trim(device));
             memset(page.at, 0, page.bytes);
             api_ok(acre_copy(device, page.at, block.at, page.bytes, NULL));
@@ -625,7 +626,7 @@ TEST(staging_is_given_back_by_trim_and_made_again) {
             assert_int_equal(stats.copies_staged, 2 * round);
         }
         api_buffer_end(&block);
-        /* Left to the close. */
+        /* acre_close frees the staging buffers. */
         struct api_buffer again = api_buffer_make(device, SORT_DEVICE, page.bytes);
         api_ok(acre_copy(device, again.at, page.at, page.bytes, NULL));
         api_buffer_end(&again);
@@ -643,7 +644,7 @@ TEST(staging_is_given_back_by_trim_and_made_again) {
 struct copier {
     acre_device *device;
     uint64_t random;
-    _Atomic int *is_over; /* for the one that trims */
+    _Atomic int *is_over; /* for the thread that trims */
     const char *wrong;
 };
 
@@ -655,7 +656,7 @@ static void *copier_run(void *argument) {
     acre_stream stream = NULL;
     if (!out || !back || acre_mem_alloc(me->device, ACRE_KIND_DEVICE, room, 0, &block) ||
         acre_stream_create(me->device, ACRE_STREAM_NON_BLOCKING, &stream))
-        me->wrong = "no memory";
+        me->wrong = "out of memory, or no stream";
     for (int i = 0; i < ROUNDS(12, 8) && !me->wrong; i++) {
         size_t offset = random_draw(&me->random, 1000);
         size_t bytes = (room - 1000) >> random_draw(&me->random, 4);
@@ -669,7 +670,7 @@ static void *copier_run(void *argument) {
         if (acre_copy(me->device, back, (char *)block + offset, bytes, stream))
             me->wrong = "a copy from the device failed";
         if (!me->wrong && memcmp(back, out, bytes) != 0)
-            me->wrong = "another one's bytes";
+            me->wrong = "a copy returned wrong bytes";
     }
     (void)acre_stream_destroy(me->device, stream);
     (void)acre_mem_free(me->device, block);
@@ -739,7 +740,7 @@ TEST(threads_copy_to_several_devices_at_once) {
     }
 }
 
-/* ---- settings, each in a program of its own ---- */
+/* ---- settings, each in a separate process ---- */
 
 TEST(settings_change_threads_and_threshold) {
     for (API_EACH(name)) {

@@ -1,4 +1,4 @@
-/* Events: marking, waiting, measuring. What needs work that takes its time is in
+/* Events: record, wait, query, elapsed time. Tests that need work in flight are in
  * tests/fault/test_device_order.c, which can queue some. */
 #include <math.h>
 #include <time.h>
@@ -32,7 +32,7 @@ API_TEST(event_recorded_is_done_after_its_stream) {
         api_ok(acre_stream_wait(device, b, first));
         api_ok(acre_event_record(device, second, b));
         api_ok(acre_event_sync(device, second));
-        /* b waited for a, so the first is done as well */
+        /* the stream of `second` waited for `first`, so both are done */
         api_ok(acre_event_query(device, second));
         api_ok(acre_event_query(device, first));
     }

@@ -1,12 +1,12 @@
-/* Ending a program without closing, with work under way, with the library unloaded: no crash and
- * the program's own exit code. Each way out is a program of its own: this one, started again. */
+/* A program exits without acre_close, with work in flight, or after dlclose of the library: it must
+ * not crash and must keep its exit code. Each test starts this program again. */
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 
 #include "api_devices.h"
 
-/* Some streams that wait for each other, and events recorded over and over. */
+/* Starts streams that wait for each other, and records events repeatedly. */
 static acre_device *begin_work(void) {
     const char *name = getenv("ACRE_TEST_DEVICE");
     acre_device *device;
@@ -39,8 +39,8 @@ static void *use_until_the_end(void *argument) {
     }
 }
 
-/* Other threads are inside the library when main returns. On a GPU that is the driver's own race
- * with its threads, so only soft is held to it. */
+/* Other threads are inside the library when main returns. Only the soft device runs this test: on a
+ * GPU the driver itself races with its threads. */
 static int leave_with_threads(void) {
     acre_device *device = begin_work();
     for (int i = 0; i < 3; i++) {
@@ -54,7 +54,8 @@ static int leave_with_threads(void) {
 
 static acre_device *device_at_exit;
 
-/* Handlers run when the driver may be half gone: any answer will do, a crash will not. */
+/* Exit handlers run while the driver may be partly shut down. acre_close may return any status but
+ * must not crash. */
 static void close_at_exit(void) {
     acre_status status = acre_close(device_at_exit);
     if (status != ACRE_OK)
@@ -124,15 +125,15 @@ TEST(exit_leaves_with_its_own_code) {
                 continue;
             int end = api_start(ways[i].name, setting, (char *)NULL);
             if (!WIFEXITED(end) || WEXITSTATUS(end) != 0)
-                fail_msg("%s on %s ended with 0x%x", ways[i].name, name, (unsigned)end);
+                fail_msg("%s on %s: exit status 0x%x", ways[i].name, name, (unsigned)end);
         }
     }
 }
 
-/* dlclose must not take the code away from under threads and thread-exit handlers. */
+/* Without this flag, dlclose could unload code that threads and thread-exit handlers still run. */
 TEST(library_is_marked_never_to_be_unloaded) {
 #ifdef ACRE_COVERAGE
-    skip(); /* there it is a part of this program */
+    skip(); /* with coverage the library is linked into this program */
 #endif
     Dl_info info;
     struct link_map *map = NULL;

@@ -1,4 +1,4 @@
-/* fork: the child is told so by every call, the parent goes on. */
+/* fork: every call returns ACRE_E_FORKED in the child, and the parent continues to work. */
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -6,7 +6,7 @@
 #include "api_devices.h"
 #include "support/leave.h"
 
-/* In the child: 0, or the number of the first call that did not say so. */
+/* Runs in the child. Returns 0, or the number of the first call that returned another status. */
 static int child_calls(const struct api_arguments *with) {
     for (size_t i = 0; i < API_CALLS; i++)
         if (api_calls[i].call(with) != ACRE_E_FORKED)
@@ -21,7 +21,7 @@ static int child_calls(const struct api_arguments *with) {
         return 103;
     if (!strstr(acre_last_detail(), "fork"))
         return 105;
-    /* What needs no device and no lock still answers. */
+    /* Functions without a device and without a lock still work. */
     if (!acre_status_text(ACRE_E_FORKED)[0] || !acre_version()[0])
         return 106;
     return 0;
@@ -51,7 +51,7 @@ TEST(forked_child_gets_the_status_from_every_call) {
     for (API_EACH(name)) {
         struct api_arguments with = make_arguments(name);
         expect_child(&with);
-        /* The parent goes on. */
+        /* The parent still works. */
         api_ok(acre_event_record(with.device, with.event, with.stream));
         api_ok(acre_event_sync(with.device, with.event));
         assert_int_equal(api_stats(with.device).streams_live, 1);
@@ -67,7 +67,7 @@ TEST(forked_after_close_is_forked_too) {
     api_ok(acre_close(api_open("soft")));
 }
 
-/* Other threads hold the library's locks at the moment of the fork: the child must not wait. */
+/* Other threads hold locks of the library at the moment of the fork: the child must not block. */
 struct busy {
     acre_device *device;
     sem_t started;
@@ -103,7 +103,7 @@ TEST(forked_while_threads_are_inside_does_not_hang) {
     api_ok(acre_close(with.device));
 }
 
-/* A program that the child starts is a new one. */
+/* The child calls exec. The new program can open a device. */
 TEST(started_program_can_open) {
     acre_device *device = api_open("soft");
     api_started_ok("open");

@@ -1,5 +1,5 @@
-/* Debug builds of the heap's calls: poison, canaries, tags, leaks by tag, and blocks that pass
- * between code with and without them. What code without does is called by its inner names. */
+/* Debug builds of the heap: poison, canaries, tags, leaks by tag, and blocks that pass between
+ * debug code and other code. Other code is called by its internal names (acre__heap_plain_*). */
 #include "api_warps.h"
 
 #define ACRE_HEAP_DEBUG
@@ -89,7 +89,7 @@ static void kernel_overrun(void *arg) {
 
 static void kernel_twice(void *arg) {
     struct job *job = arg;
-    acre_heap_free(job->h, job->at[0]); /* all of them */
+    acre_heap_free(job->h, job->at[0]); /* every thread frees it */
     if (index_now() == 0)
         acre_heap_free(job->h, job->at[1] + 16);
 }
@@ -117,7 +117,7 @@ static void kernel_more(void *arg) {
     job->at[i] = p;
 }
 
-/* ---- kernels without: what acre_heap.h is where ACRE_HEAP_DEBUG is not defined ---- */
+/* ---- kernels as compiled without ACRE_HEAP_DEBUG ---- */
 
 static void kernel_take_plain(void *arg) {
     struct job *job = arg;
@@ -249,7 +249,7 @@ static void heap_debug_blocks_pass_to_and_from_other_code(void **state) {
     job_end(&job);
 }
 
-/* ---- what a heap says when it ends ---- */
+/* ---- the log when a heap is destroyed ---- */
 
 static char said[4096];
 

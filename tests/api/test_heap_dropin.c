@@ -1,8 +1,8 @@
-/* malloc and free of this file's kernels by a heap: two lines, and what the host calls stays the C
- * library's. tests/api/test_heap_languages.sh compiles it as C++ and a like file with nvcc. */
+/* The drop-in: two lines route malloc and free of this file's kernels to a heap, while host code
+ * still calls the C library. test_heap_languages.sh compiles a C++ and an nvcc version. */
 #include "api_warps.h"
 
-/* Members that have the names of functions. */
+/* Members with the names of functions. */
 struct hooks {
     void *(*malloc)(size_t bytes);
     void (*free)(void *p);
@@ -34,7 +34,7 @@ static uint32_t index_now(void) {
     return acre_soft_block_index(0) * THREADS + acre_soft_thread_index(0);
 }
 
-/* As somebody wrote it for CUDA. */
+/* A kernel as written for CUDA. */
 static void kernel_take(void *arg) {
     struct job *job = arg;
     uint32_t i = index_now();
@@ -55,7 +55,7 @@ static void kernel_use(void *arg) {
     memset(job->aligned[i], (int)i, 100);
 }
 
-/* Each has what its own thread wrote: they are apart. */
+/* Each block holds what its own thread wrote, so no two blocks overlap. */
 static void kernel_look(void *arg) {
     struct job *job = arg;
     uint32_t i = index_now();
@@ -89,7 +89,7 @@ static void heap_dropin_serves_kernels_and_leaves_the_host_alone(void **state) {
     (void)state;
     struct job job = {.dirty = 0};
     acre_heap *heap = heap_make();
-    const struct hooks hooks = {malloc, free}; /* the C library's */
+    const struct hooks hooks = {malloc, free}; /* the C library's functions */
     acre_heap_handle h;
     api_ok(acre_heap_get_handle(heap, &h));
     api_ok(acre_heap_as_malloc(heap));
@@ -116,7 +116,7 @@ static void heap_dropin_serves_kernels_and_leaves_the_host_alone(void **state) {
     free(mine);
     (hooks.free)(hooked);
     assert_int_equal(stats_of(heap).live_blocks, 0);
-    assert_null(__nv_aligned_device_malloc(16, 16)); /* device code's alone */
+    assert_null(__nv_aligned_device_malloc(16, 16)); /* for device code only */
     api_ok(acre_heap_as_malloc(NULL));
     heap_end(heap);
 }
@@ -145,7 +145,7 @@ static void heap_dropin_changes_heaps_between_launches(void **state) {
         assert_int_equal(stats_of(heaps[i]).live_blocks, 2 * ALL);
     run(kernel_give, &second);
     assert_int_equal(stats_of(heaps[1]).live_blocks, 0);
-    run(kernel_give, &first); /* of the other one: counted, nothing else */
+    run(kernel_give, &first); /* blocks of the other heap: counted, otherwise a no-op */
     assert_int_equal(stats_of(heaps[1]).foreign_frees, 2 * ALL);
     assert_int_equal(stats_of(heaps[0]).live_blocks, 2 * ALL);
     api_ok(acre_heap_as_malloc(heaps[0]));

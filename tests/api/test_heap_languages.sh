@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# acre_heap.h in every language it is for: C11, C++17 and nvcc, plain, as a drop-in for malloc and in
-# debug builds, without a warning; and what is compiled calls what it should. Each compiler that is
-# there is used.
+# acre_heap.h compiles without a warning in C11, C++17 and nvcc: plain, as a drop-in for malloc and
+# in debug builds. The compiled code calls the right functions. Uses every compiler that is
+# installed.
 set -euo pipefail
 
 source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -11,7 +11,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
 if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_DEBUG:BOOL=\(ON\|1\|TRUE\)' "$cache"; then
-    echo "languages: it calls compilers with flags of its own; one build that is a user's is enough"
+    echo "languages: skipped: this test compiles with its own flags; a plain build runs it"
     exit 77
 fi
 warnings=(-Wall -Wextra -Wshadow -Wconversion -Wpedantic -Werror)
@@ -35,7 +35,7 @@ cp "$tmp/all.c" "$tmp/all.cpp"
 for compiler in gcc clang; do
     command -v "$compiler" >/dev/null || continue
     for debug in "" -DACRE_HEAP_DEBUG; do
-        # A drop-in is the same functions and a few names more.
+        # The drop-in adds a few names to the same functions.
         for flags in -O2 "-O0 -DACRE_HEAP_AS_MALLOC"; do
             read -ra flags <<<"$flags"
             "$compiler" -std=c11 "${flags[@]}" "${warnings[@]}" -Wmissing-prototypes "${include[@]}" \
@@ -59,11 +59,11 @@ done
 
 nvcc=$(sed -n 's/^ACRE_NVCC:[A-Z]*=//p' "$cache")
 if ! grep -q '^ACRE_NVCC_WORKS:[A-Z]*=TRUE' "$cache"; then
-    echo "nvcc: none here"
+    echo "nvcc: not installed, or it does not work"
     exit 0
 fi
 
-# nvcc_quiet ARG...: no warning either.
+# nvcc_quiet ARG...: nvcc must not warn.
 nvcc_quiet() {
     if ! "$nvcc" -std=c++17 -arch=sm_90 -Xcompiler -Wall,-Wextra "${include[@]}" "$@" \
         2>"$tmp/said" || [ -s "$tmp/said" ]; then
@@ -72,12 +72,12 @@ nvcc_quiet() {
     fi
 }
 
-# The README's kernel.
+# The kernel of the README.
 awk '/^```cuda$/ {on = 1; next} /^```$/ {on = 0} on' "$source/README.md" >"$tmp/readme.cu"
 grep -q __global__ "$tmp/readme.cu"
 nvcc_quiet -ptx -o "$tmp/readme.ptx" "$tmp/readme.cu"
 
-# The kernels call no malloc but ours; the host's calls are the C library's.
+# The kernels call only acre's malloc; host code calls the C library.
 for debug in "" -DACRE_HEAP_DEBUG; do
     nvcc_quiet -O3 ${debug:+"$debug"} -ptx -o "$tmp/dropin.ptx" "$source/tests/api/heap_dropin.cu"
     if grep -E '\.extern \.func.* (malloc|free|__nv_aligned_device_malloc_impl)' "$tmp/dropin.ptx"; then
@@ -86,8 +86,8 @@ for debug in "" -DACRE_HEAP_DEBUG; do
     fi
     grep -q 'acre__heap_as_malloc' "$tmp/dropin.ptx"
 done
-# A second file has its own; with relocatable device code there is one for all. Nothing of this runs:
-# -G, which optimises nothing, takes half the time.
+# Each file has its own heap variable; with relocatable device code all files share one. None of
+# these programs runs, so -G, which does not optimise, saves half of the compile time.
 quick=(-G -L"$build" -lacre)
 cat >"$tmp/other.cu" <<'EOF'
 #define ACRE_HEAP_AS_MALLOC
@@ -104,7 +104,7 @@ nvcc_quiet -rdc=true -c -o "$tmp/dropin.o" "$source/tests/api/heap_dropin.cu" "$
 nvcc_quiet -rdc=true -o "$tmp/one" "$tmp/dropin.o" "$tmp/plain.cu" "${quick[@]}"
 if "$nvcc" -std=c++17 -arch=sm_90 -rdc=true "${include[@]}" -o "$tmp/two" "$tmp/dropin.o" \
     "$tmp/other.cu" "${quick[@]}" >"$tmp/said" 2>&1; then
-    echo "nvcc: two files with the drop-in and -rdc=true were linked"
+    echo "nvcc: linked two files with the drop-in and -rdc=true, which must fail"
     exit 1
 fi
 grep -q "Multiple definition of 'acre__heap_as_malloc'" "$tmp/said"

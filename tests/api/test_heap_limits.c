@@ -1,4 +1,4 @@
-/* How far heaps grow: limits that change at any time, and growing ahead of need. */
+/* Growth of heaps: limits that change at any time, and growing ahead of need. */
 #include "api_devices.h"
 
 #include "acre_heap.h"
@@ -54,7 +54,7 @@ static void job_launch(struct job *job, acre_soft_kernel kernel) {
     api_ok(acre_soft_launch(device, NULL, kernel, one, one, 0, job));
 }
 
-/* How many blocks of a mebibyte a kernel gets. */
+/* Returns how many blocks of 1 MiB the kernel gets. */
 static uint32_t job_take(struct job *job, uint32_t want) {
     job->want = want;
     job_launch(job, kernel_take);
@@ -89,7 +89,7 @@ static void heap_limit_bounds_growth_by_hand_and_by_kernels(void **state) {
     assert_non_null(strstr(acre_last_detail(), "limit"));
     api_ok(acre_heap_set_limit(job.heap, 30 * MIB));
     assert_int_equal(job_take(&job, 100), 10);
-    /* Below what it has: it keeps that, and gets no more. */
+    /* A limit below the mapped bytes: the heap keeps them and does not grow. */
     api_ok(acre_heap_set_limit(job.heap, 0));
     assert_int_equal(limit_of(&job), 0);
     assert_int_equal(job_stats(&job).mapped_bytes, 30 * MIB);
@@ -139,9 +139,9 @@ static void heap_limit_changes_while_a_kernel_runs(void **state) {
     job_end(&job);
 }
 
-/* ---- ahead ---- */
+/* ---- growing ahead ---- */
 
-/* Memory beyond what the heap was made with, as soon as the service has seen to it. */
+/* Waits up to 10 seconds until the service has mapped `bytes`. Returns the mapped bytes. */
 static uint64_t wait_mapped(struct job *job, uint64_t bytes) {
     uint64_t mapped = 0;
     for (int i = 0; i < 20000 && (mapped = job_stats(job).mapped_bytes) < bytes; i++)
@@ -185,7 +185,7 @@ static void heap_without_a_service_grows_ahead_when_asked_for_its_handle(void **
     assert_int_equal(job_stats(&job).mapped_bytes, 16 * MIB);
     assert_int_equal(job_take(&job, 2), 2);
     api_ok(acre_heap_set_limit(job.heap, 16 * MIB));
-    api_ok(acre_heap_get_handle(job.heap, &job.h)); /* it may not */
+    api_ok(acre_heap_get_handle(job.heap, &job.h)); /* the limit forbids growth */
     assert_int_equal(job_stats(&job).mapped_bytes, 16 * MIB);
     api_ok(acre_heap_set_limit(job.heap, 40 * MIB));
     api_ok(acre_heap_get_handle(job.heap, &job.h));

@@ -1,4 +1,4 @@
-/* Heaps and the rest of acre: addresses and handles that are given to the wrong one are refused or
+/* Heaps and other parts of acre: addresses and handles passed to the wrong function are refused or
  * counted, and change nothing. */
 #include <pthread.h>
 
@@ -14,7 +14,7 @@ struct world {
     acre_heap *heap;
     acre_heap_handle h;
     char *small, *large; /* blocks of the heap */
-    void *foreign;       /* what kernel_free_foreign frees */
+    void *foreign;       /* freed by kernel_free_foreign */
     _Atomic uint32_t is_running, may_end;
 };
 
@@ -54,7 +54,7 @@ static acre_heap_stats stats_of(struct world *w) {
     return stats;
 }
 
-/* The blocks have what they had, and nothing is left when they are freed. */
+/* The blocks hold their contents, and nothing is left after they are freed. */
 static void world_end(struct world *w, uint64_t foreign_frees) {
     unsigned char back[100];
     uint64_t blocks, bytes;
@@ -206,7 +206,7 @@ static void kernel_linger(void *arg) {
     w->is_running = 1;
     while (!w->may_end)
         acre_soft_yield();
-    memset(p, 1, 1000); /* still there */
+    memset(p, 1, 1000); /* the block is still mapped */
     acre_heap_free(w->h, p);
 }
 
@@ -214,7 +214,7 @@ static void *let_end(void *arg) {
     struct world *w = arg;
     while (!w->is_running)
         usleep(100);
-    usleep(20000); /* destroy is waiting by now, most likely */
+    usleep(20000); /* most likely acre_heap_destroy waits by now */
     w->may_end = 1;
     return NULL;
 }

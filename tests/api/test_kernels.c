@@ -1,5 +1,5 @@
-/* Kernels through the public API: their place in the order of streams, what a launch refuses, and
- * that only soft devices have them. */
+/* Kernels through the public API: stream order, launches that are refused, and devices that are not
+ * soft, which have no kernels. */
 #include <stdatomic.h>
 
 #include "acre_soft.h"
@@ -30,7 +30,7 @@ static void *device_memory(acre_device *device) {
     return p;
 }
 
-/* Copies, fills and kernels of one stream see what those before them left. */
+/* Copies, fills and kernels on one stream see the results of those before them. */
 TEST(kernels_on_a_stream_run_in_order) {
     acre_device *device = api_open("soft");
     acre_stream stream;
@@ -54,8 +54,8 @@ TEST(kernels_on_a_stream_run_in_order) {
     api_ok(acre_close(device));
 }
 
-/* Between streams events order kernels as they order copies; the legacy stream orders blocking
- * ones. */
+/* Events order kernels of different streams as they order copies. The legacy stream orders blocking
+ * streams. */
 TEST(kernels_on_two_streams_follow_events) {
     acre_device *device = api_open("soft");
     acre_stream streams[2];
@@ -95,7 +95,7 @@ static void kernel_meets(void *arg) {
         acre_soft_yield();
 }
 
-/* Each waits for the other. */
+/* Each kernel waits for the other. */
 TEST(kernels_on_two_streams_run_at_the_same_time) {
     const uint32_t one[3] = {1, 1, 1};
     acre_device *device = api_open("soft");

@@ -1,5 +1,4 @@
-/* Memory of every kind, on every driver present: handed out, used, told apart, given back; and what
- * a program can do wrong with it. */
+/* Memory of every kind, on every driver present: allocate, use, query, free; and misuse. */
 #include <pthread.h>
 
 #include "api_memory.h"
@@ -17,7 +16,7 @@ static uint64_t free_bytes(acre_device *device) {
     return info.free_bytes;
 }
 
-/* ---- handing out ---- */
+/* ---- allocation ---- */
 
 static const struct {
     acre_kind kind;
@@ -37,7 +36,8 @@ static const struct {
 };
 enum { WISHES = sizeof wishes / sizeof wishes[0] };
 
-/* The first and the last byte: by the host where it may, by copies in any case. */
+/* Writes and reads the first and the last byte: with copies, and from the host if the kind allows
+ * it. */
 static void expect_usable(acre_device *device, acre_kind kind, unsigned char *p, size_t bytes) {
     unsigned char ends[2] = {1, 2}, back[2] = {0, 0};
     if (kind != ACRE_KIND_DEVICE) {
@@ -94,7 +94,7 @@ TEST(alloc_every_kind_and_flag_is_aligned_usable_and_known) {
     }
 }
 
-/* Every byte is the program's, and no two blocks share one. */
+/* No two blocks overlap: each keeps the bytes that the test wrote to it. */
 TEST(alloc_blocks_of_every_kind_are_apart) {
     enum { EACH = 5 };
     for (API_EACH(name)) {
@@ -134,7 +134,7 @@ API_TEST(alloc_mapped_memory_has_a_device_pointer) {
         api_ok(acre_mem_device_pointer(device, buffer.at, &first));
         api_ok(acre_mem_device_pointer(device, buffer.at + 4097, &inside));
         assert_ptr_equal((char *)first + 4097, inside);
-        /* It is the same memory. */
+        /* The device pointer reaches the same memory. */
         api_ok(acre_fill_sync(device, inside, 0x5a, 16));
         unsigned char back[18] = {0};
         api_ok(acre_copy_sync(device, back, buffer.at + 4096, 18));
@@ -158,7 +158,8 @@ API_TEST(alloc_of_impossible_sizes_is_refused) {
     assert_int_equal(api_stats(device).driver_refusals, 0);
 }
 
-/* More than there is: a status that says of what, and the program lives. */
+/* A request larger than the memory returns a status that says which memory ran out. The device
+ * still works afterwards. */
 API_TEST(alloc_of_more_than_there_is_says_whose_memory_ran_out) {
     acre_device_info info = {.struct_size = sizeof info};
     api_ok(acre_device_get_info(device, &info));
@@ -204,7 +205,7 @@ API_TEST(alloc_with_wrong_kinds_flags_or_outputs_is_refused) {
     assert_int_equal(stats.mem_blocks + stats.driver_refusals, 0);
 }
 
-/* ---- giving back ---- */
+/* ---- free ---- */
 
 API_TEST(free_of_what_is_no_block_is_refused) {
     static char pageable[4096];
@@ -229,11 +230,11 @@ API_TEST(free_of_what_is_no_block_is_refused) {
             api_expect(acre_mem_free(device, at), ACRE_E_KIND);
         } else {
             api_expect(acre_mem_unregister(device, at), ACRE_E_KIND);
-            assert_int_equal(query(device, at).kind, buffer.sort->kind); /* still there */
+            assert_int_equal(query(device, at).kind, buffer.sort->kind); /* still live */
         }
         api_buffer_end(&buffer);
         if (!buffer.sort->is_own)
-            api_expect(acre_mem_free(device, at), ACRE_E_POINTER); /* twice */
+            api_expect(acre_mem_free(device, at), ACRE_E_POINTER); /* double free */
     }
     acre_device_stats stats = api_stats(device);
     assert_int_equal(stats.driver_refusals + stats.limbo_count, 0);
@@ -253,7 +254,7 @@ TEST(free_of_another_devices_block_is_refused) {
                     continue;
                 api_expect(acre_mem_free(devices[k], buffer.at), ACRE_E_HANDLE);
                 api_expect(acre_mem_unregister(devices[k], buffer.at), ACRE_E_HANDLE);
-                /* The other one knows whose it is. */
+                /* The other device reports the owner. */
                 acre_mem_info info = query(devices[k], buffer.at + 17);
                 assert_ptr_equal(info.device, devices[i]);
                 assert_int_equal(info.kind, buffer.sort->kind);
@@ -268,16 +269,16 @@ TEST(free_of_another_devices_block_is_refused) {
 API_TEST(free_really_gives_the_memory_back) {
     struct api_buffer warm = api_buffer_make(device, SORT_DEVICE, 64 * MIB);
     api_buffer_end(&warm);
-    api_ok(acre_trim(device)); /* chunks that are kept for the next one */
+    api_ok(acre_trim(device)); /* releases the cached chunks */
     uint64_t before = free_bytes(device);
     struct api_buffer buffer = api_buffer_make(device, SORT_DEVICE, 64 * MIB);
     assert_true(free_bytes(device) <= before - 64 * MIB);
     api_buffer_end(&buffer);
     api_ok(acre_trim(device));
-    assert_true(free_bytes(device) + 32 * MIB > before); /* the rest is the driver's own */
+    assert_true(free_bytes(device) + 32 * MIB > before); /* the driver keeps the rest */
 }
 
-/* ---- closing with memory left ---- */
+/* ---- acre_close with live blocks ---- */
 
 static size_t resident_bytes(void) {
     unsigned long pages = 0;
@@ -288,7 +289,7 @@ static size_t resident_bytes(void) {
     return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Is there anything at the address? */
+/* Returns 1 if the page of the address is mapped. */
 static int is_mapped(const void *p) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     return msync((void *)((uintptr_t)p / page * page), page, MS_ASYNC) == 0;
@@ -297,7 +298,7 @@ static int is_mapped(const void *p) {
 TEST(close_with_blocks_left_gives_them_back_and_says_so) {
     static _Alignas(4096) char own[8192];
     for (API_EACH(name)) {
-        acre_device *outer = api_open(name); /* to see the device's memory afterwards */
+        acre_device *outer = api_open(name); /* warm-up: measured from the second open on */
         struct api_heard heard = {.area = "mem"};
         void *pinned, *p;
         api_ok(acre_close(outer));
@@ -321,9 +322,9 @@ TEST(close_with_blocks_left_gives_them_back_and_says_so) {
         assert_false(is_mapped(pinned));
         assert_true(resident_bytes() < resident + 64 * MIB);
 
-        /* The handle is new, and so are the books. */
+        /* The new handle starts without records of the old blocks. */
         outer = api_open(name);
-        assert_true(free_bytes(outer) + 32 * MIB > before); /* the rest is the driver's own */
+        assert_true(free_bytes(outer) + 32 * MIB > before); /* the driver keeps the rest */
         acre_device_stats stats = api_stats(outer);
         assert_int_equal(stats.mem_blocks + stats.mem_bytes + stats.mem_registered, 0);
         api_expect(acre_mem_free(outer, pinned), ACRE_E_POINTER);
@@ -384,7 +385,7 @@ API_TEST(register_flags_are_kept) {
     for (size_t i = 0; i < 4; i++) {
         memset(pages, (int)(i + 1), 65536);
         acre_status status = acre_mem_register(device, pages, 65536, flags[i]);
-        /* Read-only is not for every machine; then nothing is registered. */
+        /* Not every machine supports read-only registration. Then nothing is registered. */
         if (status == ACRE_E_UNSUPPORTED && flags[i] & ACRE_MEM_READ_ONLY) {
             assert_int_equal(api_stats(device).mem_registered, 0);
             continue;
@@ -454,14 +455,15 @@ API_TEST(register_side_by_side_is_not_one) {
     api_ok(acre_mem_unregister(device, pages));
     api_ok(acre_mem_unregister(device, pages + 32768));
     memset(pages, 0, 65536);
-    api_ok(acre_copy_sync(device, pages, block.at, 65536)); /* pageable: one again */
+    /* The pages are pageable again, so one copy may cross both halves. */
+    api_ok(acre_copy_sync(device, pages, block.at, 65536));
     assert_int_equal(pages[0], 7);
     assert_int_equal(pages[65535], 7);
     api_buffer_end(&block);
     munmap(pages, 65536);
 }
 
-/* ---- telling apart ---- */
+/* ---- query ---- */
 
 TEST(query_of_memory_that_nobody_knows_says_pageable) {
     static char global[64];
@@ -567,7 +569,7 @@ API_TEST(managed_calls_with_wrong_arguments_are_refused) {
         api_expect(acre_mem_attach(device, other.at, ACRE_ATTACH_GLOBAL, NULL), ACRE_E_KIND);
         api_buffer_end(&other);
     }
-    assert_int_equal(api_stats(device).driver_refusals, 0); /* none of it got to the driver */
+    assert_int_equal(api_stats(device).driver_refusals, 0); /* no call reached the driver */
 }
 
 TEST(managed_calls_on_streams_and_memory_of_others_are_refused) {
@@ -601,7 +603,7 @@ struct worker {
     const char *wrong;
 };
 
-/* Holds up to 8 blocks, each with a mark at both ends. */
+/* Holds up to 8 blocks, each with a mark in the first and the last byte. */
 static void *work(void *argument) {
     struct worker *me = argument;
     struct {
@@ -625,7 +627,7 @@ static void *work(void *argument) {
         if (acre_mem_alloc(me->device, wishes[wish].kind, held[slot].bytes, wishes[wish].flags,
                            &p) ||
             (uintptr_t)p % 256)
-            me->wrong = "no block, or a crooked one";
+            me->wrong = "no block, or a misaligned one";
         held[slot].at = p;
         if (p && acre_fill_sync(me->device, p, (uint8_t)(slot + 1), held[slot].bytes))
             me->wrong = "a block cannot be filled";
@@ -658,8 +660,8 @@ TEST(threads_together_allocate_and_free_all_kinds) {
     }
 }
 
-/* Pinned pages stay the parent's: a child that shared them would make the system move them from
- * under the device at the next write. */
+/* The child must not inherit pinned pages: copy-on-write would give the parent other pages than the
+ * device uses. */
 API_TEST(fork_leaves_pinned_pages_to_the_parent) {
     struct api_buffer small = api_buffer_make(device, SORT_PINNED, MIB);
     struct api_buffer large = api_buffer_make(device, SORT_PINNED, 4 * MIB);

@@ -1,4 +1,5 @@
-/* Wrong arguments: each gets its own status, a line of detail, and changes nothing. */
+/* Invalid arguments: each call returns its own status, sets a line of detail, and changes
+ * nothing. */
 #include "api_calls.h"
 #include "api_devices.h"
 
@@ -10,11 +11,11 @@ static struct api_arguments make_arguments(const char *name) {
     return with;
 }
 
-/* Every call gives the status, and says something. */
+/* Every call returns this status and sets a detail. */
 static void expect_from_all(const struct api_arguments *with, acre_status wanted) {
     for (size_t i = 0; i < API_CALLS; i++) {
         if (!with->device && strcmp(api_calls[i].name, "acre_close") == 0)
-            continue; /* closing NULL is nothing */
+            continue; /* closing NULL is a no-op */
         acre_status got = api_calls[i].call(with);
         if (got != wanted)
             fail_msg("%s: %s", api_calls[i].name, acre_status_name(got));
@@ -43,7 +44,7 @@ TEST(device_that_is_none_is_refused_by_every_call) {
         }
         assert_int_equal(api_stats(with.device).streams_live, 1);
         api_ok(acre_close(with.device));
-        expect_from_all(&with, ACRE_E_HANDLE); /* closed */
+        expect_from_all(&with, ACRE_E_HANDLE); /* the device is closed */
     }
 }
 
@@ -64,7 +65,7 @@ TEST(output_null_is_refused) {
         acre_device_stats stats = api_stats(with.device);
         assert_int_equal(stats.streams_created, 1);
         assert_int_equal(stats.events_created, 1);
-        assert_int_equal(stats.driver_refusals, 0); /* none of it got to the driver */
+        assert_int_equal(stats.driver_refusals, 0); /* no call reached the driver */
         api_ok(acre_close(with.device));
     }
 }
@@ -111,7 +112,8 @@ TEST(destroy_of_a_foreign_handle_is_refused) {
     }
 }
 
-/* A dead stream or event that acre does not know is the driver's to judge; the soft one does. */
+/* acre passes dead streams and events that it has no record of to the driver. The soft driver
+ * detects them. */
 TEST(use_of_dead_handles_is_refused_on_soft) {
     struct api_arguments with = make_arguments("soft");
     api_ok(acre_stream_destroy(with.device, with.stream));
@@ -133,7 +135,7 @@ static int has_same_driver(acre_device *a, acre_device *b) {
     return strcmp(of_a.driver, of_b.driver) == 0;
 }
 
-/* Streams and events of one device given to another. */
+/* Passes streams and events of one device to another. */
 static void expect_foreign(acre_device *device, acre_stream own, const struct api_arguments *of) {
     uint64_t id;
     float ms;
@@ -141,7 +143,7 @@ static void expect_foreign(acre_device *device, acre_stream own, const struct ap
     api_expect(acre_stream_sync(device, of->stream), ACRE_E_HANDLE);
     api_expect(acre_stream_query(device, of->stream), ACRE_E_HANDLE);
     api_expect(acre_stream_get_id(device, of->stream, &id), ACRE_E_HANDLE);
-    /* Waiting across devices is allowed, across drivers it cannot be. */
+    /* A stream may wait for an event of another device, but not of another driver. */
     int is_same_driver = has_same_driver(device, of->device);
     api_expect(acre_stream_wait(device, own, of->event), is_same_driver ? ACRE_OK : ACRE_E_HANDLE);
     api_expect(acre_event_destroy(device, of->event), ACRE_E_HANDLE);

@@ -1,4 +1,4 @@
-/* Opening, closing and asking about devices. */
+/* Open and close devices, and query them. */
 #include "api_devices.h"
 
 static void open_by_name_gives_that_driver(void **state) {
@@ -47,7 +47,7 @@ static void open_auto_obeys_acre_device(void **state) {
     api_expect(acre_open(NULL, NULL, &device), ACRE_E_CONFIG);
     assert_non_null(strstr(acre_last_detail(), "ACRE_DEVICE=toaster"));
     assert_null(device);
-    api_ok(acre_open("soft", NULL, &device)); /* not asked for, so not read */
+    api_ok(acre_open("soft", NULL, &device)); /* named: ACRE_DEVICE is not read */
     api_ok(acre_close(device));
     setenv("ACRE_DEVICE", "auto", 1);
     api_ok(acre_open("auto", NULL, &device));
@@ -81,7 +81,7 @@ static void open_several_gives_several(void **state) {
     api_ok(acre_device_count("soft", &count));
     assert_int_equal(count, 2);
     api_expect(acre_open("soft:2", NULL, &third), ACRE_E_NO_DEVICE);
-    assert_non_null(strstr(acre_last_detail(), "soft:1")); /* says what there is */
+    assert_non_null(strstr(acre_last_detail(), "soft:1")); /* lists the devices */
     assert_null(third);
     if (api_devices()[1])
         cuda = api_open("cuda");
@@ -93,7 +93,7 @@ static void open_several_gives_several(void **state) {
     assert_memory_not_equal(a.uuid, b.uuid, sizeof a.uuid);
     api_ok(acre_close(cuda));
     api_ok(acre_close(devices[0]));
-    api_ok(acre_device_sync(devices[1])); /* the other one goes on */
+    api_ok(acre_device_sync(devices[1])); /* the other device still works */
     api_ok(acre_close(devices[1]));
 }
 
@@ -224,16 +224,16 @@ static void open_with_another_soft_setting_is_busy(void **state) {
     api_ok(acre_device_get_info(device, &info));
     assert_int_equal(info.total_bytes, 128 * mib);
 
-    api_ok(acre_open("soft", &options, &other)); /* the same */
+    api_ok(acre_open("soft", &options, &other)); /* same setting */
     api_ok(acre_close(other));
-    api_ok(acre_open("soft", NULL, &other)); /* asks for nothing */
+    api_ok(acre_open("soft", NULL, &other)); /* no setting requested */
     api_ok(acre_close(other));
     options.soft_bytes = 256 * mib;
     api_expect(acre_open("soft", &options, &other), ACRE_E_BUSY);
     assert_null(other);
     options = (acre_open_options){.struct_size = sizeof options, .soft_devices = 2};
     api_expect(acre_open("soft:1", &options, &other), ACRE_E_BUSY);
-    api_ok(acre_device_sync(device)); /* and nothing changed */
+    api_ok(acre_device_sync(device)); /* the device is unchanged */
     api_ok(acre_close(device));
 
     options = (acre_open_options){.struct_size = sizeof options, .soft_bytes = 256 * mib};
@@ -314,7 +314,7 @@ static void closed_handle_stays_dead_after_another_open(void **state) {
     api_ok(acre_close(new));
 }
 
-/* ---- without a driver library: in a program of its own, since the loader keeps its answer ---- */
+/* ---- without a driver library: in a separate process, since the loader keeps its result ---- */
 
 static void open_without_a_driver_falls_back_and_says_why(void **state) {
     (void)state;
@@ -347,7 +347,7 @@ static int run_without_driver(void) {
     return 0;
 }
 
-/* Ids are never used again, not even when the soft devices start anew with another setting. */
+/* Stream ids are never reused, not even when the soft devices restart with another setting. */
 static void stream_ids_differ_across_settings(void **state) {
     (void)state;
     uint64_t ids[2] = {0, 0};

@@ -1,5 +1,5 @@
-/* Plans: sizes, alignment, order, what is said when it does not fit, rounds, and the mistakes that
- * such planners are known for, each by its name. */
+/* Plans: sizes, alignment, order, messages when a request does not fit, rounds, and the classical
+ * bugs of such planners, one test each. */
 #include "api_plan.h"
 
 static acre_plan_options sized(uint64_t device_bytes, uint64_t host_bytes) {
@@ -8,7 +8,7 @@ static acre_plan_options sized(uint64_t device_bytes, uint64_t host_bytes) {
                                .host_bytes = host_bytes};
 }
 
-/* A byte of device memory can be written and read there. */
+/* The device can write these bytes and read the last 256 back. */
 static void touch(struct planned *t, void *p, size_t bytes) {
     unsigned char back[256];
     size_t some = bytes < sizeof back ? bytes : sizeof back;
@@ -63,7 +63,8 @@ TEST(plan_default_device_size_is_clipped_to_what_is_free_and_says_so) {
     api_ok(acre_log_set(NULL, NULL, ACRE_LOG_ERROR));
 }
 
-/* What others hold at the moment of a want makes it fail, not those that come later. */
+/* A request fails while other allocations hold the memory. Later requests succeed once it is
+ * free. */
 TEST(plan_default_size_is_whole_again_when_others_have_freed) {
     acre_open_options small = {.struct_size = sizeof small, .soft_bytes = 64 * MIB};
     acre_device *device;
@@ -71,7 +72,7 @@ TEST(plan_default_size_is_whole_again_when_others_have_freed) {
     void *taken, *p = UNWRITTEN;
     api_ok(acre_open("soft", &small, &device));
     api_ok(acre_plan_create(device, NULL, &plan));
-    for (uint64_t rest = 0; rest <= 8; rest += 8) { /* nothing, and too little */
+    for (uint64_t rest = 0; rest <= 8; rest += 8) { /* nothing is free, then too little */
         api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, (64 - rest) * MIB, 0, &taken));
         acre_plan_stats before = planned_stats(plan);
         api_expect(acre_plan_want(plan, ACRE_PLACE_DEVICE, 48 * MIB, 0, &p), ACRE_E_DEVICE_MEMORY);
@@ -85,7 +86,7 @@ TEST(plan_default_size_is_whole_again_when_others_have_freed) {
     api_ok(acre_close(device));
 }
 
-/* Sums that do not fit 64 bits are still too much. */
+/* A sum that overflows 64 bits is refused as too large. */
 TEST(plan_wishes_whose_sum_wraps_around_are_refused) {
     enum { HUGE = 16 };
     static const acre_plan_options needed = {.struct_size = sizeof needed,
@@ -149,7 +150,7 @@ TEST(plan_as_needed_takes_what_wishes_need) {
         assert_true(stats.device_bytes >= stats.device_wanted_bytes);
         assert_true(stats.device_bytes <= 2 * stats.device_wanted_bytes + 4 * MIB);
         assert_int_equal(stats.host_bytes, 6 * MIB);
-        /* The next round has the memory already. */
+        /* The next round reuses the memory of this one. */
         void *again[40];
         api_ok(acre_plan_release(t.plan, t.stream));
         for (size_t i = 0; i < 40; i++) {
@@ -231,7 +232,7 @@ TEST(plan_adjacent_wishes_lie_side_by_side_in_the_order_given) {
         api_ok(acre_plan_want(t.plan, ACRE_PLACE_DEVICE, 300, 0, &before));
         api_ok(acre_plan_want_many(t.plan, wishes, 4, ACRE_PLAN_ADJACENT));
         char *first = p[0];
-        assert_int_equal((uintptr_t)first % 4096, 0); /* else the last could not be there */
+        assert_int_equal((uintptr_t)first % 4096, 0); /* otherwise the last would need padding */
         assert_ptr_equal(p[1], first + 1000);
         assert_ptr_equal(p[2], first + 1003);
         assert_ptr_equal(p[3], first + 4096);
@@ -277,7 +278,7 @@ TEST(plan_fixed_offsets_are_kept_and_others_keep_clear) {
         step.flags |= ACRE_WISH_STEPS;
         api_ok(acre_plan_want_many(t.plan, &step, 1, 0));
         step.p = fixed.p = &no;
-        api_expect(acre_plan_want_many(t.plan, &fixed, 1, 0), ACRE_E_INVALID); /* taken */
+        api_expect(acre_plan_want_many(t.plan, &fixed, 1, 0), ACRE_E_INVALID); /* in use */
         api_expect(acre_plan_want_many(t.plan, &step, 1, 0), ACRE_E_INVALID);
         fixed.offset = MIB - 256;
         api_expect(acre_plan_want_many(t.plan, &fixed, 1, 0), ACRE_E_INVALID); /* past the end */
@@ -298,7 +299,7 @@ TEST(plan_fixed_offsets_are_kept_and_others_keep_clear) {
     }
 }
 
-/* What waits has its bytes already. */
+/* The bytes of a pending fixed request are taken. */
 TEST(plan_fixed_offsets_that_wait_are_taken) {
     acre_plan_options deferred = {
         .struct_size = sizeof deferred, .device_bytes = MIB, .flags = ACRE_PLAN_DEFERRED};
@@ -328,7 +329,7 @@ TEST(plan_fixed_offsets_that_wait_are_taken) {
     planned_end(&t);
 }
 
-/* A fixed part whose call is refused as a whole is nobody's. */
+/* A refused call releases the bytes of its fixed requests. */
 TEST(plan_fixed_offset_of_a_refused_call_is_free_again) {
     struct planned t = planned_begin("soft", NULL);
     void *p = UNWRITTEN, *all;
@@ -446,7 +447,7 @@ TEST(plan_walk_tells_wishes_by_name_in_the_order_given) {
     planned_end(&t);
 }
 
-/* ---- what does not fit ---- */
+/* ---- requests that do not fit ---- */
 
 TEST(plan_that_does_not_fit_says_both_figures_and_changes_nothing) {
     for (API_EACH(name)) {
@@ -466,7 +467,7 @@ TEST(plan_that_does_not_fit_says_both_figures_and_changes_nothing) {
                    ACRE_E_HOST_MEMORY);
         planned_expect_same(t.plan, &before);
         assert_ptr_equal(no, UNWRITTEN);
-        /* Later ones still work. */
+        /* Later requests still succeed. */
         api_ok(acre_plan_want(t.plan, ACRE_PLACE_DEVICE, 3072, 0, &p));
         api_ok(acre_plan_want(t.plan, ACRE_PLACE_HOST, 7168, 0, &p));
         planned_end(&t);
@@ -563,7 +564,7 @@ TEST(plan_deferred_wishes_are_written_by_satisfy) {
             touch(&t, p[2], 1000);
             void *before = p[0];
             api_ok(acre_plan_want(t.plan, 0, 1000, 0, &p[1]));
-            api_ok(acre_plan_commit(t.plan)); /* satisfies what is left */
+            api_ok(acre_plan_commit(t.plan)); /* satisfies the pending requests */
             assert_ptr_equal(p[0], before);
             planned_end(&t);
         }
@@ -592,7 +593,7 @@ TEST(plan_deferred_wishes_that_do_not_fit_go_on_waiting) {
     planned_end(&t);
 }
 
-/* Padding between wishes of mixed alignments is least when those aligned most come first. */
+/* Padding between requests of mixed alignments is least when the largest alignment comes first. */
 TEST(plan_deferred_wishes_are_placed_with_little_padding) {
     acre_plan_options options = sized(3 * 65536, 4096);
     options.flags = ACRE_PLAN_DEFERRED;
@@ -606,7 +607,7 @@ TEST(plan_deferred_wishes_are_placed_with_little_padding) {
     planned_end(&t);
 }
 
-/* ---- classical mistakes ---- */
+/* ---- classical bugs ---- */
 
 TEST(plan_mistake_sum_without_padding_is_not_made) {
     for (API_EACH(name)) {
@@ -661,7 +662,7 @@ TEST(plan_mistake_satisfy_with_nothing_pending_does_nothing) {
             api_ok(acre_plan_want(t.plan, ACRE_PLACE_DEVICE, 4096, 0, &p));
             api_ok(acre_plan_satisfy(t.plan));
             was = p;
-            p = UNWRITTEN; /* it is the program's again: nobody writes it a second time */
+            p = UNWRITTEN; /* satisfied: the plan must not write it a second time */
             before = planned_stats(t.plan);
             api_ok(acre_plan_satisfy(t.plan));
             api_ok(acre_plan_satisfy(t.plan));
@@ -699,13 +700,14 @@ TEST(plan_mistake_release_then_want_has_all_of_the_memory_again) {
             assert_int_equal(stats.rounds, round + 1);
             assert_int_equal(stats.waits, round);
         }
-        api_ok(acre_plan_satisfy(t.plan)); /* nothing pending: what was released is forgotten */
+        /* Nothing is pending: acre_plan_release dropped the requests. */
+        api_ok(acre_plan_satisfy(t.plan));
         assert_ptr_equal(dropped, UNWRITTEN);
         planned_end(&t);
     }
 }
 
-/* ---- ending ---- */
+/* ---- destroy ---- */
 
 API_TEST(plan_memory_goes_back_with_the_plan) {
     acre_plan *plan;
@@ -715,7 +717,7 @@ API_TEST(plan_memory_goes_back_with_the_plan) {
     for (int i = 0; i < 3; i++) {
         api_ok(acre_plan_create(device, &options, &plan));
         api_ok(acre_plan_want(plan, ACRE_PLACE_DEVICE, MIB, 0, &p));
-        api_ok(acre_fill(device, p, 1, MIB, NULL)); /* may still run */
+        api_ok(acre_fill(device, p, 1, MIB, NULL)); /* may still be in flight */
         api_ok(acre_plan_destroy(plan));
     }
     api_ok(acre_trim(device));

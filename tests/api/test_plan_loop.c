@@ -1,5 +1,5 @@
-/* Loops of plans: the first step is recorded, later ones are served from the plan with no call of
- * the pool, and whatever a step does differently is served all the same and counted. */
+/* Loops of plans: the plan records the first step and serves later steps without calling the pool.
+ * A step that differs from the recording is served too, and the plan counts its misses. */
 #include <pthread.h>
 
 #include "api_plan.h"
@@ -11,16 +11,16 @@ static const acre_plan_options needed = {.struct_size = sizeof needed,
                                          .device_bytes = ACRE_PLAN_AS_NEEDED,
                                          .host_bytes = ACRE_PLAN_AS_NEEDED};
 
-/* ---- a step, with everything that may be different about it ---- */
+/* ---- a step, and the ways in which it may differ from the recorded one ---- */
 
 struct step {
     size_t bytes[BLOCKS];
-    size_t extra;    /* one more block of so many bytes, in the middle; 0: none */
+    size_t extra;    /* bytes of one more block, in the middle; 0: none */
     int without;     /* this block is not allocated; -1: all are */
     int late;        /* this block is not freed; -1: all are */
     int is_reversed; /* frees come in the other order */
     int early;       /* this block is allocated before all others; -1: in order */
-    void *p[BLOCKS]; /* what it was given */
+    void *p[BLOCKS]; /* the blocks */
 };
 
 static struct step step_plain(void) {
@@ -30,7 +30,7 @@ static struct step step_plain(void) {
     return step;
 }
 
-/* Blocks that are there at the same time have no bytes in common. */
+/* No two live blocks overlap. */
 static void expect_apart(const struct step *step) {
     for (int i = 0; i < BLOCKS; i++)
         for (int j = 0; j < i; j++) {
@@ -57,7 +57,7 @@ static void drop(struct planned *t, struct step *step, int i) {
     step->p[i] = NULL;
 }
 
-/* Two blocks in use at a time at least, four at most; then what is left. */
+/* Runs a step with two to four blocks in use at a time, then frees the rest. */
 static void step_run(struct planned *t, struct step *step, void **given) {
     void *extra = NULL;
     api_ok(acre_plan_step_begin(t->plan, t->stream));
@@ -79,7 +79,7 @@ static void step_run(struct planned *t, struct step *step, void **given) {
     api_ok(acre_plan_step_end(t->plan));
 }
 
-/* ---- the promise ---- */
+/* ---- the guarantee ---- */
 
 TEST(loop_later_steps_make_no_pool_call) {
     for (API_EACH(name)) {
@@ -114,7 +114,7 @@ TEST(loop_later_steps_make_no_pool_call) {
     }
 }
 
-/* A program's first steps may only warm up. */
+/* The first steps of a program may warm up without allocating. */
 TEST(loop_is_recorded_from_the_first_step_that_allocates) {
     struct planned t = planned_begin("soft", &needed);
     for (int i = 0; i < 6; i++) {
@@ -184,8 +184,8 @@ TEST(loop_beside_wishes_leaves_them_alone) {
 
 /* ---- steps that differ ---- */
 
-/* Two steps like the recorded one, then the other, then two like the first again: what is expected
- * of the other one, and the last two have no miss. */
+/* Runs two steps like the recorded one, then the other, then two like the first again, which must
+ * not miss. Returns the statistics of the other step. */
 static acre_plan_stats differ(const char *name, struct step other, uint64_t *misses) {
     struct planned t = planned_begin(name, &needed);
     struct step step = step_plain();
@@ -267,7 +267,7 @@ TEST(loop_with_allocs_in_another_order_is_served_and_counted) {
     }
 }
 
-/* A block that is not freed keeps its bytes from later steps, and goes by a free in one of them. */
+/* A block that is not freed keeps its bytes through later steps. A later step can free it. */
 TEST(loop_with_a_missing_free_keeps_that_block_apart) {
     for (API_EACH(name))
         for (int i = 0; i < BLOCKS; i++) {
@@ -278,7 +278,7 @@ TEST(loop_with_a_missing_free_keeps_that_block_apart) {
             step_run(&t, &other, NULL);
             assert_non_null(other.p[i]);
             acre_plan_stats before = planned_stats(t.plan);
-            /* The block is put beside the next step's own, so that expect_apart sees it. */
+            /* Checks every block of the next step against the late block. */
             struct step next = step_plain();
             const char *late = other.p[i];
             api_ok(acre_plan_step_begin(t.plan, t.stream));
@@ -329,7 +329,7 @@ TEST(loop_block_that_outlives_the_recorded_step_is_the_pools) {
     }
 }
 
-/* A million calls of steps drawn at random: what is live at a time never shares a byte. */
+/* 300 steps of 200 random calls each: no two live blocks overlap. */
 TEST(loop_random_steps_never_share_memory) {
     enum { MOST = 40 };
     uint64_t random = random_seed("random steps");
@@ -337,7 +337,7 @@ TEST(loop_random_steps_never_share_memory) {
     char *p[MOST] = {0};
     size_t bytes[MOST];
     for (int step = 0; step < 300; step++) {
-        uint64_t same = 7; /* most of a step is as the first one was */
+        uint64_t same = 7; /* most calls of a step repeat the first step */
         api_ok(acre_plan_step_begin(t.plan, t.stream));
         for (int i = 0; i < 200; i++) {
             size_t k = (size_t)random_draw(&same, MOST), want = 256 * (1 + random_draw(&same, 50));
@@ -359,7 +359,7 @@ TEST(loop_random_steps_never_share_memory) {
                 if (j != k && p[j])
                     assert_true(p[j] + bytes[j] <= p[k] || p[k] + bytes[k] <= p[j]);
         }
-        /* Mostly everything is freed; now and then a block stays. */
+        /* Frees most blocks; a few stay for later steps. */
         for (size_t k = 0; k < MOST; k++)
             if (p[k] && (!step || random_draw(&random, 60))) {
                 api_ok(acre_plan_free(t.plan, p[k]));
@@ -398,8 +398,8 @@ TEST(loop_that_does_not_fit_stays_with_the_pool_and_says_so) {
     planned_end(&t);
 }
 
-/* The pool has all of the device when the loop is to be placed, and nothing of it in use, though
- * the work that it was freed behind may not be over. */
+/* When the plan places the loop, the pool holds all of the device's memory and none of it is in
+ * use. The work before the frees may still be in flight. */
 TEST(loop_takes_the_memory_that_the_pool_needed_for_it) {
     acre_open_options small = {.struct_size = sizeof small, .soft_bytes = 32 * MIB};
     for (int round = 0; round < ROUNDS(1000, 50); round++) {
@@ -429,7 +429,7 @@ static void *begin_and_end(void *argument) {
     return p;
 }
 
-/* A thread that ends in a step leaves it to the next one, with what it has not freed. */
+/* A thread that exits in a step ends the step. Blocks that it did not free stay live. */
 TEST(loop_step_whose_thread_has_ended_is_over) {
     for (int i = 0; i < 3; i++) {
         struct planned t = planned_begin("soft", &needed);
@@ -481,8 +481,7 @@ API_TEST(loop_uses_the_pools_it_was_given) {
     api_ok(acre_pool_destroy(pools[1], NULL, NULL));
 }
 
-/* As the pool's: a block that is free cannot be freed, also where the recording has its free next.
- */
+/* Double frees are refused as by the pool, even where the recording frees this block next. */
 TEST(loop_double_free_is_refused) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, &needed);
@@ -505,7 +504,7 @@ TEST(loop_double_free_is_refused) {
     }
 }
 
-/* Loops that come and go leave nothing behind. */
+/* Loops that are recorded and released repeatedly leak no event. */
 TEST(loop_recorded_again_and_again_makes_no_more_events) {
     struct planned t = planned_begin("soft", &needed);
     uint64_t events = 0;

@@ -1,4 +1,5 @@
-/* Wrong uses of plans: each gets its status and changes nothing. And threads: who may do what. */
+/* Misuse of plans: each call returns its status and changes nothing. And threads: which thread may
+ * call what. */
 #include <pthread.h>
 
 #include "api_plan.h"
@@ -29,7 +30,7 @@ static void expect_from_all(acre_plan *plan, acre_status wanted) {
     api_expect(acre_plan_get_stats(plan, &stats), wanted);
     assert_ptr_equal(p, UNWRITTEN);
     api_expect(acre_plan_alloc(plan, 0, 1, 0, &p), wanted);
-    assert_null(p); /* as any result after a failure */
+    assert_null(p); /* NULL, as any result after a failure */
 }
 
 TEST(plan_that_is_none_is_refused_by_every_call) {
@@ -49,7 +50,8 @@ TEST(plan_that_is_none_is_refused_by_every_call) {
     }
 }
 
-/* The thread that was in a step of a plan knows it without a look: not when the plan has ended. */
+/* A thread caches the plan of its current step, but must not use the cache once the plan is
+ * destroyed. */
 TEST(plan_that_ended_in_a_step_is_refused) {
     for (API_EACH(name)) {
         struct planned t = planned_begin(name, NULL);
@@ -150,7 +152,8 @@ TEST(plan_want_many_refuses_wishes_that_do_not_go_together) {
     planned_end(&t);
 }
 
-/* An array of a program that was built with a later header: wishes are longer, and zero there. */
+/* An array from a program that was built with a later header: its elements are longer, and the new
+ * fields are zero. */
 TEST(plan_want_many_reads_longer_wishes) {
     struct planned t = planned_begin("soft", NULL);
     struct {
@@ -328,7 +331,7 @@ TEST(steps_of_two_plans_may_be_nested) {
     planned_end(&t);
 }
 
-/* What a thread knows of its step is of no use to a child. */
+/* The thread-local cache of the current step is invalid in a child. */
 TEST(step_in_a_forked_child_is_refused) {
     struct planned t = planned_begin("soft", NULL);
     void *p;
@@ -357,7 +360,7 @@ TEST(step_in_a_forked_child_is_refused) {
     planned_end(&t);
 }
 
-/* ---- wishes of several threads ---- */
+/* ---- requests of several threads ---- */
 
 enum { THREADS = 4, EACH = 200 };
 

@@ -1,8 +1,8 @@
-/* Pools through the public API, on every driver: what each call does. What they refuse is in
+/* Pools through the public API, on every driver: the result of each call. Refused calls are in
  * test_pool_misuse.c. */
 #include "api_pool.h"
 
-/* ---- handing out ---- */
+/* ---- allocation ---- */
 
 TEST(pool_blocks_are_aligned_large_enough_and_apart) {
     const size_t sizes[] = {1,        255,    256,         257,     4096,    5000,
@@ -69,7 +69,7 @@ TEST(pool_alignments_up_to_1_gib_are_kept) {
         assert_int_equal((uintptr_t)far % GIB, 0);
         api_ok(acre_pool_free(t.pool, far, t.stream));
         api_ok(acre_pool_alloc(t.pool, 1, GIB, t.stream, &again));
-        assert_ptr_equal(again, far); /* at once on its stream */
+        assert_ptr_equal(again, far); /* reused at once on its stream */
         api_ok(acre_pool_free(t.pool, again, t.stream));
         end(&t);
     }
@@ -210,8 +210,8 @@ TEST(pool_realloc_keeps_the_contents) {
     }
 }
 
-/* Large blocks: shorter and longer in place, elsewhere where something is in the way; the contents
- * come along each time, and queued work finds them where it expects them. */
+/* Large blocks shrink and grow in place, or move if the memory behind them is taken. The contents
+ * stay, in stream order. */
 TEST(pool_realloc_of_large_blocks_keeps_the_contents) {
     const size_t sizes[] = {40, 30, 60, 61, 100, 99, 150, 3, 70};
     for (API_EACH(name)) {
@@ -221,7 +221,7 @@ TEST(pool_realloc_of_large_blocks_keeps_the_contents) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             size_t bytes = sizes[i] * MIB + 256 * i, both = bytes < has ? bytes : has;
             api_ok(acre_fill(t.device, p, (uint8_t)(i + 1), has, t.stream));
-            blockers[i] = i % 2 ? alloc(&t, 2 * MIB) : NULL; /* what lies behind it is taken */
+            blockers[i] = i % 2 ? alloc(&t, 2 * MIB) : NULL; /* takes the memory behind the block */
             api_ok(acre_pool_realloc(t.pool, p, bytes, t.stream, &q));
             expect_bytes(&t, q, (unsigned char)(i + 1), 256);
             expect_bytes(&t, (char *)q + both - 256, (unsigned char)(i + 1), 256);
@@ -294,7 +294,7 @@ TEST(pool_default_is_one_for_each_kind_and_ends_with_its_device) {
     }
 }
 
-/* ---- memory ahead and back ---- */
+/* ---- reserve and trim ---- */
 
 TEST(pool_reserve_and_trim_keep_to_their_bytes) {
     for (API_EACH(name)) {
@@ -308,7 +308,7 @@ TEST(pool_reserve_and_trim_keep_to_their_bytes) {
         void *p = alloc(&t, 64 * KIB);
         assert_int_equal(api_stats(t.device).chunks_created, created);
         api_ok(acre_pool_trim(t.pool, 0));
-        assert_int_equal(stats_of(t.pool).held_bytes, stats.held_bytes); /* all in one */
+        assert_int_equal(stats_of(t.pool).held_bytes, stats.held_bytes); /* it is one chunk */
         api_ok(acre_pool_free(t.pool, p, t.stream));
         api_ok(acre_device_sync(t.device));
         api_ok(acre_pool_trim(t.pool, 20 * MIB));
@@ -401,7 +401,7 @@ TEST(pool_memory_of_a_stream_that_ended_goes_to_others) {
     }
 }
 
-/* ---- walking, and the end ---- */
+/* ---- walk and destroy ---- */
 
 struct walk {
     size_t count, bytes, most;
@@ -481,7 +481,7 @@ TEST(pool_of_a_closed_device_ends_with_a_line_about_what_is_left) {
 
 /* ---- other processes ---- */
 
-/* In a started program, where memory is not mapped by hand: the same, by blocks of the driver. */
+/* In a started program with ACRE_VMM=off: the pool takes blocks of the driver instead of chunks. */
 static int without_vmm(void) {
     acre_device *device;
     acre_pool *pool;
@@ -503,7 +503,7 @@ static int without_vmm(void) {
     api_must(acre_pool_trim(pool, 0) == ACRE_OK);
     api_must(acre_pool_get_stats(pool, &stats) == ACRE_OK && stats.held_bytes == 0);
     api_must(acre_pool_alloc(pool, 100, 0, NULL, &p) == ACRE_OK);
-    api_must(acre_close(device) == ACRE_OK); /* with a block left */
+    api_must(acre_close(device) == ACRE_OK); /* with a live block */
     return 0;
 }
 

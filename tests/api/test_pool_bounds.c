@@ -1,5 +1,5 @@
-/* What a pool holds stays near what is in use, on several streams too, and what other streams were
- * said to use stays as it is. */
+/* A pool holds little more memory than is in use, also with several streams. A block keeps its
+ * contents while other streams use it. */
 #include "api_pool.h"
 #include "support/rounds.h"
 
@@ -10,8 +10,8 @@ static uint32_t draw(uint32_t *state) {
     return *state >> 8;
 }
 
-/* Blocks of 1 to 5 MiB are freed and taken anew, or resized, each time on another stream, in order
- * by events. Returns the most bytes that were asked for at a time. */
+/* Frees and allocates blocks of 1 to 5 MiB, or resizes them, each time on another stream; events
+ * order the streams. Returns the high-water mark of requested bytes. */
 static size_t play(struct things *t, int resize, int sync_every) {
     acre_stream streams[3] = {t->stream, t->other, NULL};
     acre_event events[BLOCKS];
@@ -73,14 +73,14 @@ TEST(pool_memory_ahead_is_not_one_stream_s) {
     }
 }
 
-/* A block that another stream reads gets shorter: what is cut off must not be overwritten before.
- */
+/* A block shrinks while another stream reads it: the bytes cut off must not be overwritten before
+ * that read. */
 TEST(pool_realloc_keeps_what_other_streams_use) {
     enum { LARGE = 8 };
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *slow, *copy, *p, *q, *n;
-        /* A GPU fills as much in a millisecond as a soft one in a second. */
+        /* A GPU fills in a millisecond as much as the soft device in a second. */
         size_t slow_bytes = strcmp(name, "soft") == 0 ? 32 * MIB : 256 * MIB;
         unsigned char *host = malloc(LARGE * MIB);
         assert_non_null(host);
@@ -100,7 +100,7 @@ TEST(pool_realloc_keeps_what_other_streams_use) {
         api_ok(acre_copy_sync(t.device, host, copy, LARGE * MIB));
         for (size_t i = 0; i < LARGE * MIB; i++)
             if (host[i] != 0x11)
-                fail_msg("byte %zu of what another stream read is %u", i, host[i]);
+                fail_msg("byte %zu that another stream read is %u, expected 17", i, host[i]);
         free(host);
         api_ok(acre_mem_free(t.device, slow));
         api_ok(acre_mem_free(t.device, copy));
@@ -114,18 +114,19 @@ TEST(pool_of_zeroed_memory_has_it_where_a_block_grew) {
         struct things t = begin(name, &options);
         void *p = alloc(&t, 2 * MIB), *behind = alloc(&t, 66 * MIB), *n;
         unsigned char byte = 1;
-        api_ok(acre_fill(t.device, behind, 0x77, 66 * MIB, t.stream)); /* where it is zeroed, too */
+        api_ok(acre_fill(t.device, behind, 0x77, 66 * MIB, t.stream));
         api_ok(acre_pool_free(t.pool, behind, t.stream));
         api_ok(acre_pool_realloc(t.pool, p, 4 * MIB, t.stream, &n));
         api_ok(acre_stream_sync(t.device, t.stream));
         api_ok(acre_copy_sync(t.device, &byte, (char *)n + 3 * MIB, 1));
         assert_int_equal(byte, 0);
-        api_expect(acre_pool_alloc(NULL, 100, 0, t.stream, &n), ACRE_E_NULL); /* it has a lane */
+        /* A NULL pool is refused although the thread has a lane. */
+        api_expect(acre_pool_alloc(NULL, 100, 0, t.stream, &n), ACRE_E_NULL);
         end(&t);
     }
 }
 
-/* Memory that was taken ahead serves large blocks, also when they are kept apart by then. */
+/* Memory added in advance serves large blocks, also once each large block has separate chunks. */
 TEST(pool_memory_ahead_serves_blocks_that_are_apart) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);

@@ -1,4 +1,4 @@
-/* Pools that look for wrong uses: what they find, and that they find nothing where nothing is. */
+/* Pools with ACRE_POOL_DEBUG: the misuse that they find, and no false report for correct use. */
 #include "api_pool.h"
 
 static acre_pool *debug_pool(acre_device *device, uint32_t more_flags) {
@@ -31,7 +31,7 @@ API_TEST(debug_write_past_the_end_is_found_when_the_block_is_freed) {
     api_ok(acre_log_set(hear, NULL, ACRE_LOG_ERROR));
     for (size_t behind = 0; behind < 256; behind += 85) {
         api_ok(acre_pool_alloc(pool, 1000, 0, stream, &p));
-        api_ok(acre_fill(device, (char *)p + 1000 + behind, 1, 1, stream)); /* queued */
+        api_ok(acre_fill(device, (char *)p + 1000 + behind, 1, 1, stream)); /* in flight */
         api_ok(acre_pool_free(pool, p, stream));
     }
     assert_int_equal(stats_of(pool).overruns, 4);
@@ -109,7 +109,7 @@ API_TEST(debug_blocks_are_poisoned_kept_apart_and_grow) {
     expect_bytes(device, first, 5000, 0xa5);
     api_ok(acre_pool_free(pool, first, NULL));
     api_expect(acre_pool_free(pool, first, NULL), ACRE_E_POINTER);
-    for (int i = 0; i < 10; i++) { /* it is not handed out again so soon */
+    for (int i = 0; i < 10; i++) { /* not reused so soon */
         api_ok(acre_pool_alloc(pool, 5000, 0, NULL, &p));
         assert_ptr_not_equal(p, first);
         api_ok(acre_pool_free(pool, p, NULL));

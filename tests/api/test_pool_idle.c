@@ -1,6 +1,6 @@
-/* How much memory pools hold when little of it is in use, on every driver: many idle threads and
- * streams, streams that share what caches may hold, sizes that drift, few survivors among many
- * small blocks. */
+/* How much memory a pool holds while little of it is in use, on every driver: many idle threads and
+ * streams, streams that share the cache limit, sizes that drift, and few survivors among many small
+ * blocks. */
 #include <pthread.h>
 
 #include "api_pool.h"
@@ -16,7 +16,7 @@ struct idle {
     pthread_barrier_t done, end;
 };
 
-/* One alloc and free for each stream and size, then nothing. */
+/* Allocates and frees once for each stream and size, then idles. */
 static void *idle_run(void *user) {
     struct idle *idle = user;
     for (int i = 0; i < IDLE_STREAMS; i++) {
@@ -47,7 +47,7 @@ TEST(pool_idle_threads_and_streams_hold_little) {
         pthread_barrier_wait(&idle.done);
         acre_pool_stats stats = stats_of(t.pool);
         assert_int_equal(stats.live_bytes, 0);
-        assert_in_range(stats.used_bytes, 0, 64 * MIB); /* in threads' caches */
+        assert_in_range(stats.used_bytes, 0, 64 * MIB); /* in thread caches */
         assert_in_range(stats.held_bytes, 0, 256 * MIB);
         pthread_barrier_wait(&idle.end);
         for (int i = 0; i < IDLE_THREADS; i++)
@@ -60,11 +60,11 @@ TEST(pool_idle_threads_and_streams_hold_little) {
     }
 }
 
-/* ---- streams that need as much as each other ---- */
+/* ---- streams with equal demand ---- */
 
 enum { EVEN_STREAMS = 16, EVEN_BLOCKS = 128 };
 
-/* In turn, so that none of them is idle. */
+/* Uses the streams in turn, so that none is idle. */
 static void even_pass(struct things *t, const acre_stream *streams) {
     static void *p[EVEN_BLOCKS * EVEN_STREAMS];
     for (int i = 0; i < EVEN_BLOCKS * EVEN_STREAMS; i++)
@@ -73,8 +73,8 @@ static void even_pass(struct things *t, const acre_stream *streams) {
         api_ok(acre_pool_free(t->pool, p[i], streams[i % EVEN_STREAMS]));
 }
 
-/* Together they want more than caches may hold: none is left with nothing, which would cost it a
- * slow call for each block. */
+/* The streams together want more than the cache limit. Each must keep some blocks, since a stream
+ * without any makes a slow call for each block. */
 TEST(pool_streams_share_what_caches_may_hold) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);

@@ -17,7 +17,7 @@ static acre_pool_options with_limits(uint64_t soft, uint64_t hard) {
         .struct_size = sizeof(acre_pool_options), .soft_limit_bytes = soft, .limit_bytes = hard};
 }
 
-/* ---- hard ---- */
+/* ---- hard limit ---- */
 
 TEST(limit_hard_is_exact_for_blocks_of_any_size) {
     const size_t sizes[] = {256, 64 * KIB, MIB, 4 * MIB};
@@ -41,7 +41,7 @@ TEST(limit_hard_is_exact_for_blocks_of_any_size) {
     }
 }
 
-/* What the caches have when the limit is set counts from then on. */
+/* Blocks that are in caches when the limit is set count from then on. */
 TEST(limit_set_below_what_is_cached_is_exact) {
     void *p[25];
     for (API_EACH(name)) {
@@ -59,7 +59,7 @@ TEST(limit_set_below_what_is_cached_is_exact) {
     }
 }
 
-/* Also where threads gave the pool long lists of blocks before. */
+/* The limit is exact also after threads returned long lists of blocks to the pool. */
 TEST(limit_hard_is_exact_after_much_was_freed) {
     enum { BLOCKS = 1000, MOST = 300 };
     static void *p[BLOCKS];
@@ -79,7 +79,7 @@ TEST(limit_hard_is_exact_after_much_was_freed) {
     }
 }
 
-/* The thread's own cache counts, and is emptied before anything is refused. */
+/* The thread's own cache counts, and the pool empties it before it refuses a request. */
 TEST(limit_hard_leaves_room_for_what_caches_have) {
     for (API_EACH(name)) {
         acre_pool_options options = with_limits(0, 16 * MIB);
@@ -100,7 +100,7 @@ TEST(limit_hard_may_be_changed_at_any_time) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *p = alloc(&t, 8 * MIB), *q = alloc(&t, 8 * MIB);
-        api_ok(acre_pool_set_limits(t.pool, 0, 8 * MIB)); /* less than there is */
+        api_ok(acre_pool_set_limits(t.pool, 0, 8 * MIB)); /* below the bytes in use */
         api_expect(try_alloc(&t, 256), ACRE_E_LIMIT);
         api_ok(acre_pool_free(t.pool, p, t.stream));
         api_expect(try_alloc(&t, 256), ACRE_E_LIMIT);
@@ -121,12 +121,12 @@ TEST(limit_hard_may_be_changed_at_any_time) {
     }
 }
 
-/* Whatever way a block comes back, it is credited. */
+/* Every way to free a block lowers the count. */
 TEST(limit_counts_every_way_back) {
     for (API_EACH(name)) {
         for (int flags = 0; flags < 3; flags++) {
             acre_pool_options options = with_limits(0, 64 * MIB);
-            options.flags = (uint32_t)flags; /* plain, zeroed, debugged */
+            options.flags = (uint32_t)flags; /* plain, zeroed, debug */
             struct things t = begin(name, &options);
             acre_event event;
             void *p, *q;
@@ -158,7 +158,7 @@ TEST(limit_counts_every_way_back) {
     }
 }
 
-/* In place as well as by a copy, for which both blocks must fit. */
+/* The limit holds for realloc in place and with a copy, for which both blocks must fit. */
 TEST(limit_holds_for_realloc) {
     for (API_EACH(name)) {
         acre_pool_options options = with_limits(0, 12 * MIB);
@@ -189,7 +189,7 @@ TEST(limit_many_are_all_or_none) {
     }
 }
 
-/* ---- soft ---- */
+/* ---- soft limit ---- */
 
 TEST(limit_soft_gives_back_and_never_refuses) {
     for (API_EACH(name)) {
@@ -205,15 +205,16 @@ TEST(limit_soft_gives_back_and_never_refuses) {
         void *large = alloc(&t, 40 * MIB);
         stats = stats_of(t.pool);
         assert_int_equal(stats.over_soft, 1);
-        assert_in_range(stats.held_bytes, 40 * MIB, 42 * MIB); /* the small ones' memory went */
+        /* The pool released the memory of the small blocks. */
+        assert_in_range(stats.held_bytes, 40 * MIB, 42 * MIB);
         assert_int_equal(stats.soft_limit_bytes, 16 * MIB);
         assert_int_equal(stats.refused, 0);
         void *more = alloc(&t, 2 * MIB);
-        assert_int_equal(stats_of(t.pool).over_soft, 1); /* not with every call */
+        assert_int_equal(stats_of(t.pool).over_soft, 1); /* counted once, not with every call */
         api_ok(acre_pool_free(t.pool, more, t.stream));
         api_ok(acre_pool_free(t.pool, large, t.stream));
         api_ok(acre_pool_trim(t.pool, 0));
-        large = alloc(&t, 40 * MIB); /* below it, and beyond it again */
+        large = alloc(&t, 40 * MIB); /* below the limit, and beyond it again */
         assert_int_equal(stats_of(t.pool).over_soft, 2);
         end(&t);
     }
@@ -241,8 +242,8 @@ static void give(struct world *world, void **at, acre_stream stream) {
     *at = NULL;
 }
 
-/* Blocks of all sorts, freed in any order: what is live never exceeds the limit, and what is
- * refused would have. */
+/* Allocates blocks of all sizes and frees them in random order. The live bytes never exceed the
+ * limit. */
 static void *press(void *argument) {
     struct worker *self = argument;
     struct world *world = self->world;
@@ -287,7 +288,7 @@ TEST(limit_holds_for_threads_together) {
         acre_pool_stats stats = stats_of(world.pool);
         assert_int_equal(atomic_load(&world.bad), 0);
         assert_int_equal(stats.live_bytes, 0);
-        assert_int_equal(stats.used_bytes, 0); /* threads that end give their caches back */
+        assert_int_equal(stats.used_bytes, 0); /* a thread that exits returns its cache */
         assert_int_equal(stats.refused, atomic_load(&world.refused));
         assert_true(stats.refused > 0);
         assert_true(stats.over_soft > 0);

@@ -101,7 +101,7 @@ TEST(pool_free_and_mem_free_name_each_other) {
     }
 }
 
-/* Each address that was handed out once is refused afterwards, wherever the free slot is. */
+/* A second free is refused, whichever list holds the free slot. */
 TEST(pool_refuses_double_frees_from_every_list) {
     enum { COUNT = 300 };
     for (API_EACH(name)) {
@@ -167,7 +167,7 @@ TEST(pool_options_that_make_no_sense_are_refused) {
         api_expect(acre_pool_default(device, (acre_kind)0, &pool), ACRE_E_INVALID);
         api_expect(acre_pool_default(device, ACRE_KIND_DEVICE, NULL), ACRE_E_NULL);
         options = (acre_pool_options){.struct_size = sizeof options, .initial_bytes = UINT64_MAX};
-        if (strcmp(name, "soft") == 0) { /* a GPU's memory is not ours to take */
+        if (strcmp(name, "soft") == 0) { /* a GPU may be shared: do not take all of its memory */
             api_expect(acre_pool_create(device, &options, &pool), ACRE_E_DEVICE_MEMORY);
             assert_null(pool);
             api_ok(acre_trim(device));

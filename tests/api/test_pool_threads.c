@@ -1,7 +1,7 @@
-/* Pools under real threads: blocks handed from thread to thread and freed by whoever has them,
- * threads that end with full caches, others that trim and walk meanwhile, two pools, two devices.
- * A node carries a block and an event behind the work on it; whoever gets the node waits for that
- * on its own stream before the block is freed there. */
+/* Pools under real threads: threads pass blocks to each other and free any block they hold, threads
+ * exit with full caches, others trim and walk meanwhile; two pools, two devices. A node carries a
+ * block and an event recorded after the work on it. The thread that takes the node makes its own
+ * stream wait for the event before it frees the block there. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -19,7 +19,7 @@ struct world {
     acre_device *device;
     acre_pool *pools[POOLS];
     struct node nodes[THREADS + NODES];
-    _Atomic(struct node *) shelf[NODES]; /* nodes that no thread has */
+    _Atomic(struct node *) shelf[NODES]; /* nodes that no thread holds */
     _Atomic int bad, stop;
 };
 
@@ -30,7 +30,7 @@ struct worker {
     acre_stream stream;
 };
 
-/* cmocka's assertions may not be used in other threads. */
+/* Other threads must not use cmocka's assertions. */
 static int must(struct world *world, acre_status status, const char *what) {
     if (status == ACRE_OK)
         return 1;
@@ -61,7 +61,7 @@ static void trim_to_nothing(acre_device *device, acre_pool *pool) {
     assert_int_equal(stats.held_bytes, 0);
 }
 
-/* All blocks go back; nothing may be left. */
+/* Frees all blocks and checks for leaks. */
 static void world_end(struct world *world) {
     acre_pool_stats stats = {.struct_size = sizeof stats};
     api_ok(acre_device_sync(world->device));
@@ -81,7 +81,7 @@ static void world_end(struct world *world) {
     assert_int_equal(atomic_load(&world->bad), 0);
 }
 
-/* ---- handing on ---- */
+/* ---- passing blocks on ---- */
 
 static int node_free(struct worker *self) {
     struct world *world = self->world;
@@ -105,7 +105,7 @@ static int node_fill(struct worker *self) {
     acre_status status = ACRE_E_DEVICE_MEMORY;
     for (int i = 0; i < 100 && status == ACRE_E_DEVICE_MEMORY; i++) {
         status = acre_pool_alloc(node->pool, bytes, 0, self->stream, &node->p);
-        if (status) /* streams may lag far behind: all of it waits for them */
+        if (status) /* streams may lag far behind, and all free memory waits for them */
             (void)acre_device_sync(world->device);
     }
     return must(world, status, "alloc") &&
@@ -197,14 +197,14 @@ TEST(pool_threads_on_two_devices_are_apart) {
     }
 }
 
-/* ---- ending ---- */
+/* ---- threads that exit ---- */
 
 static void *fill_cache(void *argument) {
     struct world *world = argument;
     void *blocks[100] = {NULL};
     for (int part = 0; part < 3; part++) {
         acre_pool *pool = world->pools[part % POOLS];
-        /* Also on the thread's own default stream, which ends with it. */
+        /* Also on the per-thread default stream, which ends with the thread. */
         acre_stream stream = part == 2 ? (acre_stream)2 : NULL;
         if (!must(world, acre_pool_alloc_many(pool, 3000, 100, stream, blocks), "alloc"))
             return NULL;
@@ -231,7 +231,7 @@ TEST(pool_threads_that_end_give_their_caches_back) {
     }
 }
 
-/* A pool that ends while threads that have used it do. */
+/* The main thread destroys a pool while threads that used it exit. */
 struct leaver {
     struct world *world;
     pthread_barrier_t *barrier;
@@ -281,8 +281,8 @@ struct sleeper {
 static void *fill_and_sleep(void *argument) {
     struct sleeper *self = argument;
     (void)fill_cache(self->world);
-    pthread_barrier_wait(self->barrier); /* full now */
-    pthread_barrier_wait(self->barrier); /* emptied by another */
+    pthread_barrier_wait(self->barrier); /* the cache is full now */
+    pthread_barrier_wait(self->barrier); /* another thread has emptied the cache */
     (void)fill_cache(self->world);
     return NULL;
 }
@@ -307,11 +307,11 @@ TEST(pool_cache_of_a_sleeping_thread_is_emptied_by_trim) {
     }
 }
 
-/* ---- asking ---- */
+/* ---- lookup ---- */
 
 struct asker {
     struct world *world;
-    _Atomic(void *) freed; /* an address that was handed out once */
+    _Atomic(void *) freed; /* address of a freed block */
 };
 
 static void *ask(void *argument) {
@@ -329,7 +329,7 @@ static void *ask(void *argument) {
     return NULL;
 }
 
-/* Anybody may ask about any address, while the memory there comes and goes. */
+/* Any thread may look up any address while the memory there is mapped and unmapped. */
 TEST(pool_may_be_asked_about_memory_that_goes) {
     static struct world world;
     acre_device *device = api_open("soft");

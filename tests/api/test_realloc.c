@@ -1,5 +1,5 @@
-/* Blocks of device memory that become larger and smaller, on every driver present, with and without
- * mapping by hand; access of other devices to them; and what a program can do wrong with both. */
+/* Blocks of device memory that grow and shrink, on every driver present, with and without virtual
+ * memory mapping; access of other devices to them; and misuse of both. */
 #include <pthread.h>
 
 #include "api_memory.h"
@@ -17,7 +17,7 @@ static uint64_t total_bytes(acre_device *device) {
     return info.total_bytes;
 }
 
-/* Words that are told apart by their place, at both ends and in between. */
+/* Marks a block with words at both ends and in between. Each word depends on its offset. */
 enum { PLACES = 9 };
 
 static size_t place(size_t bytes, size_t i) {
@@ -31,7 +31,7 @@ static void mark(acre_device *device, void *p, size_t bytes, uint64_t seed) {
     }
 }
 
-/* Those of the marks for `bytes` that lie within `has`. */
+/* Checks the marks for a block of `bytes` that lie within the first `has` bytes. */
 static void expect_marks(acre_device *device, void *p, size_t bytes, size_t has, uint64_t seed) {
     for (size_t i = 0; i < PLACES && place(bytes, i) + 8 <= has; i++) {
         uint64_t word = 0;
@@ -63,7 +63,7 @@ static void expect_block(acre_device *device, void *p, size_t bytes) {
     assert_ptr_equal(info.device, device);
 }
 
-/* ---- larger and smaller ---- */
+/* ---- grow and shrink ---- */
 
 API_TEST(realloc_of_null_hands_out) {
     const size_t sizes[] = {1, 4096, 2 * MIB, 5 * MIB + 1};
@@ -90,7 +90,7 @@ API_TEST(realloc_grows_in_place_up_to_four_times) {
         expect_marks(device, p, 4 * MIB, bytes, 1);
         assert_int_equal(api_stats(device).mem_bytes, bytes + 4 * MIB);
         assert_int_equal(api_stats(device).mem_blocks, 2);
-        mark(device, (char *)p + 4 * MIB, bytes - 4 * MIB, 3); /* all of it is there */
+        mark(device, (char *)p + 4 * MIB, bytes - 4 * MIB, 3); /* all bytes are mapped */
     }
     expect_marks(device, next, 4 * MIB, 4 * MIB, 2);
     if (has_vmm(device)) {
@@ -105,7 +105,7 @@ API_TEST(realloc_grows_in_place_up_to_four_times) {
 
 API_TEST(realloc_past_its_addresses_moves_without_copying) {
     void *p = make(device, 2 * MIB), *next = make(device, 2 * MIB);
-    p = change(device, p, 6 * MIB, NULL); /* of two chunks */
+    p = change(device, p, 6 * MIB, NULL); /* has two chunks now */
     mark(device, p, 6 * MIB, 7);
     mark(device, next, 2 * MIB, 8);
     acre_device_stats before = api_stats(device);
@@ -115,7 +115,7 @@ API_TEST(realloc_past_its_addresses_moves_without_copying) {
     expect_marks(device, to, 6 * MIB, 21 * MIB, 7);
     expect_marks(device, next, 2 * MIB, 2 * MIB, 8);
     mark(device, to, 21 * MIB, 9);
-    api_expect(acre_mem_free(device, p), ACRE_E_POINTER); /* dead */
+    api_expect(acre_mem_free(device, p), ACRE_E_POINTER); /* the old block was freed */
     acre_device_stats after = api_stats(device);
     if (has_vmm(device)) {
         assert_int_equal(after.vec_moves, before.vec_moves + 1);
@@ -202,12 +202,12 @@ TEST(realloc_at_random_keeps_contents) {
     }
 }
 
-/* ---- failing ---- */
+/* ---- failures ---- */
 
-/* What is wanted, and what there is. */
+/* The detail has the requested bytes, and the free or total bytes. */
 static void expect_detail(acre_device *device) {
     if (!has_vmm(device))
-        return; /* the driver does not say it */
+        return; /* the driver reports no figures */
     assert_non_null(strstr(acre_last_detail(), " bytes requested, "));
     assert_true(strstr(acre_last_detail(), " are free") || strstr(acre_last_detail(), " in all"));
 }
@@ -221,7 +221,7 @@ API_TEST(realloc_past_the_device_leaves_the_block) {
         api_expect(acre_mem_realloc(device, p, much, NULL, &to), ACRE_E_DEVICE_MEMORY);
         assert_null(to);
         expect_detail(device);
-        /* All of the device, of which others have half. */
+        /* Requests nearly all of the device while another block holds half of it. */
         void *rest = make(device, (much / 2 + MIB) / (2 * MIB) * (2 * MIB));
         api_expect(acre_mem_realloc(device, p, much - 4 * MIB, NULL, &to), ACRE_E_DEVICE_MEMORY);
         assert_null(to);
@@ -326,9 +326,10 @@ TEST(realloc_with_what_another_device_has_is_refused) {
     api_ok(acre_close(devices[0]));
 }
 
-/* ---- order ---- */
+/* ---- stream order ---- */
 
-/* Work queued before on the stream is seen in the block afterwards, whatever became of it. */
+/* The block holds the results of earlier work on the stream, whether it grew in place, moved or was
+ * copied. */
 TEST(realloc_comes_after_the_work_of_its_stream) {
     const struct {
         size_t from, to;
@@ -367,7 +368,7 @@ enum { THREADS = 4 };
 struct worker {
     acre_device *device;
     uint64_t random;
-    void *p; /* all threads' the same, or NULL: each has its own */
+    void *p; /* shared by all threads; NULL: each thread has its own */
     int is_wrong;
 };
 
@@ -389,7 +390,8 @@ static void *work_on_own(void *argument) {
     return NULL;
 }
 
-/* Where mapping keeps it in place it is never another's, and one thread at a time changes it. */
+/* Mapping keeps the block in place, so its address never changes. One thread at a time may change
+ * its size. */
 static void *work_on_one(void *argument) {
     struct worker *me = argument;
     for (int i = 0; i < 60 && !me->is_wrong; i++) {
@@ -438,7 +440,7 @@ TEST(access_of_a_peer_is_given_and_taken) {
     if (has_vmm(devices[0])) {
         mark(devices[0], p, 4 * MIB, 3);
         api_ok(acre_mem_set_access(devices[0], p, devices[1], ACRE_ACCESS_READ_WRITE));
-        next = make(devices[0], 4 * MIB); /* so that it has to move */
+        next = make(devices[0], 4 * MIB); /* forces a move */
         p = change(devices[0], p, 24 * MIB, NULL);
         api_ok(acre_fill_sync(devices[1], (char *)p + 20 * MIB, 7, 4 * MIB));
         api_ok(acre_mem_set_access(devices[0], p, devices[1], ACRE_ACCESS_READ));
@@ -488,11 +490,11 @@ TEST(access_with_wrong_arguments_is_refused) {
     }
 }
 
-/* ---- without mapping by hand ---- */
+/* ---- without virtual memory mapping ---- */
 
 TEST(realloc_without_mapping_does_the_same) {
     if (getenv("ACRE_VMM"))
-        skip(); /* this is that run */
+        skip(); /* already in that process */
     api_started_ok("plain", "ACRE_VMM=off");
 }
 

@@ -1,6 +1,6 @@
-/* Sharing, on every driver present: a vec or a block of one process in another one, and how it
- * follows the owner's changes. Where two processes make no difference the import is in the owner's
- * own process. */
+/* Sharing, on every driver present: a vec or a block of one process in another process, and how the
+ * import follows changes of the owner. Tests that do not need two processes import in the owner's
+ * process. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 
 /* ---- another process ---- */
 
-/* Reads what the owner wrote, writes something else, then sees it grown. */
+/* Reads the owner's data, writes other data, then refreshes after the owner has grown the vec. */
 static int peer_reads_and_writes(const char *at, const char *device_name) {
     acre_device *device;
     acre_import *import;
@@ -34,7 +34,7 @@ static int peer_reads_and_writes(const char *at, const char *device_name) {
     api_must(acre_import_get_info(import, &info) == ACRE_OK);
     api_must(info.refreshed_bytes == 0);
     api_tell(API_PEER_OUT, 'r');
-    api_must(api_hear(API_PEER_IN) == 'c'); /* the share is closed: what is here stays */
+    api_must(api_hear(API_PEER_IN) == 'c'); /* the share is closed: the import stays mapped */
     api_must(acre_import_refresh(import, NULL) == ACRE_E_GONE);
     api_must(acre_import_refresh(import, NULL) == ACRE_E_GONE);
     api_must(has(device, info.data, 9 * MIB, 3));
@@ -61,14 +61,14 @@ TEST(share_vec_is_the_same_memory_in_another_process) {
         assert_int_equal(api_hear(peer.from), 'r');
         api_expect(acre_vec_destroy(vec, NULL), ACRE_E_BUSY);
         api_ok(acre_share_close(share));
-        api_ok(acre_vec_destroy(vec, NULL)); /* the importer has it still */
+        api_ok(acre_vec_destroy(vec, NULL)); /* the import still holds the memory */
         api_tell(peer.to, 'c');
         api_peer_ok(&peer);
         end(device);
     }
 }
 
-/* A read-only import can be read, and the driver refuses to write to it. */
+/* A read-only import can be read; the driver refuses writes to it. */
 static int peer_reads_only(const char *at, const char *device_name) {
     acre_device *device;
     acre_import *import;
@@ -79,7 +79,8 @@ static int peer_reads_only(const char *at, const char *device_name) {
     api_must(info.is_read_only == 1 && info.element_bytes == 1 && info.bytes == 5 * MIB + 3);
     api_must(has(device, info.data, 5 * MIB + 3, 1));
     api_must(acre_fill_sync(device, info.data, 9, 64) != ACRE_OK);
-    return 0; /* without closing: a driver may take that for the device's end */
+    /* Without acre_close: after the refused write a driver may report the device as lost. */
+    return 0;
 }
 
 TEST(share_block_is_shared_read_only) {
@@ -121,7 +122,7 @@ TEST(share_shrunk_and_regrown_vec_is_followed) {
         api_ok(acre_import_open(device, path, NULL, &import));
         char *data = info_of(import).data;
 
-        /* Less: what the stream still does with it is waited for. */
+        /* The vec shrinks. The refresh waits for work of the stream on the released chunks. */
         api_ok(acre_fill(device, data + 4 * MIB, 5, 4 * MIB, stream));
         api_ok(acre_vec_shrink(vec, 5 * MIB, stream));
         api_ok(acre_import_refresh(import, stream));
@@ -133,7 +134,7 @@ TEST(share_shrunk_and_regrown_vec_is_followed) {
         unsigned char byte = 0;
         api_expect(acre_copy_sync(device, &byte, data + 4 * MIB - 1, 2), ACRE_E_RANGE);
 
-        /* Less and more before the next refresh: other chunks in the same place. */
+        /* The vec shrinks and grows before the next refresh: other chunks at the same offsets. */
         api_ok(acre_vec_shrink(vec, 2 * MIB, stream));
         api_ok(acre_vec_grow(vec, 8 * MIB, stream));
         put(device, acre_vec_data(vec), 9 * MIB, 2);
@@ -145,7 +146,7 @@ TEST(share_shrunk_and_regrown_vec_is_followed) {
         assert_int_equal(info.refreshed_bytes, info.mapped_bytes - 2 * MIB);
         assert_true(has(device, data, 9 * MIB, 2));
 
-        /* Nothing at all. */
+        /* The vec becomes empty. */
         api_ok(acre_vec_clear(vec));
         api_ok(acre_vec_shrink_to_fit(vec, stream));
         api_ok(acre_import_refresh(import, stream));
@@ -190,7 +191,8 @@ TEST(share_growth_past_the_reservation_moves_the_import) {
         api_ok(acre_vec_grow(vec, 4 * MIB, NULL));
         put(device, acre_vec_data(vec), 4 * MIB, 1);
         api_ok(acre_share_vec(vec, new_path(), NULL, &share));
-        /* Side by side, so that the first cannot be made longer in place. */
+        /* The second import takes the addresses behind the first, which then cannot grow in
+         * place. */
         api_ok(acre_import_open(device, path, NULL, &import));
         api_ok(acre_import_open(device, path, NULL, &next));
         api_ok(acre_vec_grow(vec, 12 * MIB, NULL));
@@ -300,7 +302,7 @@ TEST(share_export_fds_gives_every_chunk_once) {
             sum += bytes[i];
         }
         assert_int_equal(sum, info.mapped_bytes);
-        assert_true(open_fds() >= before + count); /* the driver may keep some of its own */
+        assert_true(open_fds() >= before + count); /* the driver may open more for itself */
         for (size_t i = 0; i < count; i++)
             assert_int_equal(close(fds[i]), 0);
         api_expect(acre_share_export_fds(device, info.data, 8, NULL, bytes, &count), ACRE_E_NULL);
@@ -313,7 +315,7 @@ TEST(share_export_fds_gives_every_chunk_once) {
     }
 }
 
-/* ---- devices that end, memory that goes ---- */
+/* ---- closed devices, released memory ---- */
 
 TEST(share_closed_device_ends_its_shares_and_imports) {
     for (API_EACH(name)) {
@@ -332,12 +334,12 @@ TEST(share_closed_device_ends_its_shares_and_imports) {
         assert_int_equal(lstat(file, &info), -1);
         api_expect(acre_share_close(share), ACRE_E_HANDLE);
         api_expect(acre_import_refresh(import, NULL), ACRE_E_HANDLE);
-        if (strcmp(name, "soft") == 0) /* a GPU's driver keeps files of its own */
+        if (strcmp(name, "soft") == 0) /* the driver of a GPU keeps open files */
             assert_true(open_fds() <= before);
     }
 }
 
-/* Shared chunks are not kept: what was exported goes back when both let it go. */
+/* acre does not cache shared chunks: exported memory is released when both sides close. */
 TEST(share_exported_memory_goes_back) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);

@@ -1,5 +1,5 @@
-/* Owners and importers that are killed at random points: the survivor hangs at nothing, keeps its
- * memory, loses none, and goes on sharing. */
+/* Owners and importers that are killed at random times: the survivor does not hang, loses no
+ * memory, keeps its contents, and continues to share. */
 #include <sys/time.h>
 
 #include "api_share.h"
@@ -15,15 +15,15 @@
 #define IS_SLOW 0
 #endif
 
-/* Of each sort. A GPU takes a good part of a second to open. */
+/* Rounds of each test. Opening a GPU takes a good part of a second. */
 static int rounds_of(const char *device_name) {
     return strcmp(device_name, "soft") != 0 ? 10 : IS_SLOW ? 20 : 100;
 }
 
-/* Both sides' vec has at least this, with the pattern in it, all the time. */
+/* The vec always has at least these bytes, which hold the pattern. */
 static const size_t LEAST = 2 * MIB;
 
-/* The process ends by a signal, in the middle of whatever it does then. */
+/* A signal kills the process after this time, whatever it does. */
 static void die_after(const char *microseconds) {
     struct itimerval timer = {.it_value.tv_usec = strtol(microseconds, NULL, 10) + 1};
     signal(SIGALRM, SIG_DFL);
@@ -31,7 +31,7 @@ static void die_after(const char *microseconds) {
 }
 
 static void draw_argument(uint64_t *random, const char *what, char argument[32]) {
-    /* Often early, when there is most to be in the middle of. */
+    /* Half of the times are short, since most steps run in the first 1.5 ms. */
     uint64_t most = random_draw(random, 2) ? 1500 : 12000;
     snprintf(argument, 32, "%s:%llu", what, (unsigned long long)random_draw(random, most));
 }
@@ -39,7 +39,7 @@ static void draw_argument(uint64_t *random, const char *what, char argument[32])
 static void expect_killed(struct api_peer *peer) {
     int state = api_peer_end(peer);
     if (!WIFSIGNALED(state) || WTERMSIG(state) != SIGALRM)
-        fail_msg("the other process ended by itself, with 0x%x", state);
+        fail_msg("the other process exited before the signal, status 0x%x", state);
 }
 
 /* ---- an importer that dies ---- */
@@ -62,7 +62,7 @@ static int importer_that_dies(const char *microseconds, const char *at, const ch
     }
 }
 
-/* What the owner does meanwhile. */
+/* Changes of the owner meanwhile. */
 static void change_at_random(uint64_t *random, acre_vec *vec) {
     api_ok(acre_vec_resize(vec, LEAST + random_draw(random, 8) * MIB, NULL));
     if (random_draw(random, 4) == 0)
@@ -86,11 +86,11 @@ TEST(death_of_importers_leaves_the_owner_alone) {
             draw_argument(&random, "importer", argument);
             struct api_peer peer = api_peer_start(argument, path, name);
             assert_int_equal(api_hear(peer.from), 'a');
-            while (random_draw(&random, 20)) /* until some time before or after its end */
+            while (random_draw(&random, 20)) /* until some time before or after the peer dies */
                 change_at_random(&random, vec);
             expect_killed(&peer);
 
-            /* Everything is as ever, and there is room for others. */
+            /* The share still works, and the dead importer's slot is free. */
             api_ok(acre_vec_resize(vec, LEAST, NULL));
             api_ok(acre_vec_shrink_to_fit(vec, NULL));
             api_ok(acre_import_open(device, path, API_WAIT(20000), &import));
@@ -106,7 +106,7 @@ TEST(death_of_importers_leaves_the_owner_alone) {
         assert_int_equal(api_stats(device).limbo_count, 0);
         api_ok(acre_vec_destroy(vec, NULL));
         acre_device_stats stats =
-            api_stats(device); /* what was never exported is kept for the next one */
+            api_stats(device); /* chunks that were never exported are cached */
         assert_int_equal(stats.chunk_bytes, stats.chunk_cached_bytes);
         end(device);
     }
@@ -136,7 +136,8 @@ static int owner_that_dies(const char *microseconds, const char *at, const char 
     }
 }
 
-/* Until the owner has gone: every answer is a good one or that. 1 if it could be opened. */
+/* Refreshes until the owner is dead. Every call succeeds or returns ACRE_E_GONE. Returns 1 if the
+ * import could be opened. */
 static int import_until_gone(acre_device *device) {
     acre_import *import = NULL;
     acre_status status = acre_import_open(device, path, API_WAIT(200), &import);
@@ -153,7 +154,8 @@ static int import_until_gone(acre_device *device) {
     } while (status == ACRE_OK);
     api_expect(status, ACRE_E_GONE);
     acre_import_info info = info_of(import);
-    api_ok(acre_fill_sync(device, info.data, 0x5a, info.mapped_bytes)); /* all of it is here */
+    /* All of it is still mapped. */
+    api_ok(acre_fill_sync(device, info.data, 0x5a, info.mapped_bytes));
     api_ok(acre_import_close(import, NULL));
     return 1;
 }
@@ -185,7 +187,8 @@ TEST(death_of_owners_leaves_imports_good) {
             assert_int_equal(open_fds(), fds);
             assert_int_equal(after.free_bytes, before.free_bytes);
         }
-        print_message("%s: %d of %d owners lived long enough\n", name, opened, rounds_of(name));
+        print_message("%s: %d of %d imports were opened before the owner died\n", name, opened,
+                      rounds_of(name));
         assert_true(opened > 0);
         end(device);
     }
@@ -197,7 +200,7 @@ int main(int argc, char **argv) {
     if (argc == 4 && strncmp(argv[1], "owner:", 6) == 0)
         return owner_that_dies(argv[1] + 6, argv[2], argv[3]);
     if (getenv("ACRE_TEST_MEMCHECK")) {
-        print_message("not under compute-sanitizer: it does not survive that its processes die\n");
+        print_message("skipped under compute-sanitizer, which does not survive killed processes\n");
         return 0;
     }
     return tests_run("share_death");

@@ -1,5 +1,5 @@
-/* Sharing, and what is refused: users, importers, paths, handles, memory, nonsense; and what is
- * gone, or never was. */
+/* Sharing, refused calls: users, importers, paths, handles, memory, malformed messages; and shares
+ * that are closed or never existed. */
 #include <errno.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -8,7 +8,7 @@
 
 #include "api_share.h"
 
-/* ---- who and how many ---- */
+/* ---- users and number of importers ---- */
 
 TEST(share_wrong_user_is_refused) {
     for (API_EACH(name)) {
@@ -88,7 +88,7 @@ TEST(share_file_has_its_mode_and_goes) {
         assert_int_equal(lstat(file, &info), -1);
     }
 
-    /* A file that is not the share's own is left alone. */
+    /* acre_share_close does not remove a file that the share did not create. */
     acre_share *share;
     api_ok(acre_share_vec(vec, file, NULL, &share));
     assert_int_equal(unlink(file), 0);
@@ -148,7 +148,7 @@ TEST(share_bad_paths_and_options_are_refused) {
     end(device);
 }
 
-/* ---- what is gone, or never was ---- */
+/* ---- closed shares, and shares that never existed ---- */
 
 TEST(share_never_offered_or_closed_is_gone) {
     for (API_EACH(name)) {
@@ -181,7 +181,7 @@ TEST(share_never_offered_or_closed_is_gone) {
     }
 }
 
-/* An offer that comes while the importer waits for it. */
+/* Shares the vec while the importer waits for the path. */
 static void *offer_late(void *argument) {
     acre_share *share = NULL;
     struct timespec nap = {.tv_nsec = 50000000};
@@ -243,7 +243,7 @@ TEST(share_dead_and_foreign_handles_are_refused) {
     }
 }
 
-/* ---- what cannot be shared ---- */
+/* ---- memory that cannot be shared ---- */
 
 static void expect_no_share(acre_device *device, void *p, acre_status wanted) {
     acre_share *share = (acre_share *)device;
@@ -260,7 +260,8 @@ TEST(share_other_memory_is_refused) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         for (int sort = 0; sort < SORT_COUNT; sort++) {
-            size_t bytes = sort == SORT_DEVICE ? 64 * KIB : 4 * MIB; /* a part of a chunk */
+            /* The device block is part of a chunk. */
+            size_t bytes = sort == SORT_DEVICE ? 64 * KIB : 4 * MIB;
             struct api_buffer buffer = api_buffer_make(device, sort, bytes);
             expect_no_share(device, buffer.at,
                             sort == SORT_PAGEABLE ? ACRE_E_POINTER : ACRE_E_KIND);
@@ -270,7 +271,7 @@ TEST(share_other_memory_is_refused) {
         expect_no_share(device, block.at + 1, ACRE_E_INTERIOR);
         expect_no_share(device, NULL, ACRE_E_NULL);
 
-        /* Another import's memory, and vecs of other sorts. */
+        /* Memory of an import, and vecs of other kinds and strategies. */
         acre_share *share, *none;
         acre_import *import;
         api_ok(acre_share_mem(device, block.at, new_path(), NULL, &share));
@@ -294,7 +295,7 @@ TEST(share_other_memory_is_refused) {
             api_ok(acre_vec_grow(vec, 3 * MIB, NULL));
             api_expect(acre_share_vec(vec, new_path(), NULL, &none), ACRE_E_KIND);
             assert_null(none);
-            api_ok(acre_vec_destroy(vec, NULL)); /* a refused share keeps nothing */
+            api_ok(acre_vec_destroy(vec, NULL)); /* a refused share holds no reference */
         }
         acre_vec *vec = vec_make(device, 1, 0);
         api_ok(acre_vec_grow(vec, MIB, NULL));
@@ -305,7 +306,7 @@ TEST(share_other_memory_is_refused) {
     }
 }
 
-/* Without memory by hand nothing can be shared, and nothing opened. */
+/* With ACRE_VMM=off, neither sharing nor importing is supported. */
 static int peer_cannot_share(void) {
     acre_device *device;
     acre_share *share;
@@ -326,7 +327,7 @@ TEST(share_without_mapping_is_unsupported) {
     api_started_ok("cannot-share", "ACRE_VMM=off");
 }
 
-/* ---- nonsense ---- */
+/* ---- malformed messages ---- */
 
 static int raw_connect(void) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -338,7 +339,7 @@ static int raw_connect(void) {
     return fd;
 }
 
-/* Sends a message of `bytes` bytes with some descriptors; the owner may have hung up already. */
+/* Sends a message with some descriptors. The owner may have closed the connection already. */
 static void raw_send(int fd, const void *at, size_t bytes, size_t fd_count) {
     union {
         struct cmsghdr header;
@@ -360,7 +361,8 @@ static void raw_send(int fd, const void *at, size_t bytes, size_t fd_count) {
     assert_true(sent == (ssize_t)bytes || errno == EPIPE || errno == EAGAIN || errno == ECONNRESET);
 }
 
-/* Connections that say nothing, or nonsense, or hang up: the others are served as ever. */
+/* Connections that send nothing or malformed messages, or close early, do not affect other
+ * importers. */
 TEST(share_nonsense_from_importers_harms_nobody) {
     uint64_t random = random_seed("share");
     acre_device *device = api_open("soft");
@@ -386,7 +388,7 @@ TEST(share_nonsense_from_importers_harms_nobody) {
         if (round % 50 == 0) {
             api_ok(acre_import_refresh(import, NULL));
             acre_status status;
-            do /* the owner may not have seen yet that the last ones have left */
+            do /* the owner may not have noticed yet that the last connections closed */
                 status = acre_import_open(device, path, NULL, &late);
             while (status == ACRE_E_LIMIT);
             api_ok(status);
@@ -430,7 +432,8 @@ TEST(import_takes_offers_of_its_own_user_and_of_whom_it_names) {
     }
 }
 
-/* A socket's file stays when its owner is killed; another sort of file is never touched. */
+/* A socket file stays when its owner is killed, and the next share replaces it. A file of another
+ * type stays. */
 TEST(share_at_a_path_that_was_left_behind_takes_it_over) {
     char file[64];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -438,12 +441,12 @@ TEST(share_at_a_path_that_was_left_behind_takes_it_over) {
     snprintf(address.sun_path, sizeof address.sun_path, "%s", file);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    close(fd); /* nobody listens there any more */
+    close(fd); /* nobody listens on it */
     acre_device *device = api_open("soft");
     acre_share *share, *second;
     acre_vec *vec = vec_make(device, 1, 0);
     api_ok(acre_share_vec(vec, file, NULL, &share));
-    api_expect(acre_share_vec(vec, file, NULL, &second), ACRE_E_BUSY); /* this one is alive */
+    api_expect(acre_share_vec(vec, file, NULL, &second), ACRE_E_BUSY); /* a live share */
     api_ok(acre_share_close(share));
     assert_int_not_equal(access(file, F_OK), 0);
     FILE *plain = fopen(file, "w");

@@ -1,10 +1,10 @@
-/* ACRE_STATS: what `acre stats` shows of a running program, and of one that has gone. */
+/* ACRE_STATS: the output of `acre stats` for a running program, and for one that has exited. */
 #include <signal.h>
 
 #include "api_file.h"
 #include "api_pool.h"
 
-/* ---- the program that is looked at ---- */
+/* ---- the observed program ---- */
 
 static void say(const char *word) {
     api_must(write(1, word, 1) == 1);
@@ -15,7 +15,7 @@ static void hear(void) {
     api_must(read(0, &letter, 1) == 1);
 }
 
-/* Goes one step further for every byte that it gets, and tells when it has. */
+/* Does one step for every byte that it reads, and writes a letter after each step. */
 static int serve(void) {
     acre_device *device;
     acre_stream stream;
@@ -29,7 +29,8 @@ static int serve(void) {
     api_must(acre_stats_export() == ACRE_OK);
     say("a");
     hear();
-    for (int i = 0; i < 500; i++) /* spills by itself: the counter goes up without a call */
+    /* A spill updates the counters in the file without a call of acre_stats_export. */
+    for (int i = 0; i < 500; i++)
         api_must(acre_pool_free(pool, blocks[i], stream) == ACRE_OK);
     say("b");
     hear();
@@ -50,9 +51,9 @@ static void step(int to, int from, char word) {
     assert_int_equal(letter, word);
 }
 
-/* ---- what the tool says ---- */
+/* ---- output of the tool ---- */
 
-/* A number or word of the JSON, by a filter of jq; `what` is the file or the process. */
+/* Returns a number or word of the JSON, selected with jq. `what` is the file or the process id. */
 static void ask(const char *what, const char *filter, char answer[64]) {
     char command[1024];
     snprintf(command, sizeof command,
@@ -99,8 +100,8 @@ TEST(stats_of_a_running_program_are_shown) {
     step(to, from, 'c');
     assert_int_equal(ask_pool(path, "live_blocks"), 0);
     step(to, from, 'd');
-    assert_int_equal(ask_pool(path, "live_blocks"), -1); /* there is none any more */
-    /* Gone, and the last figures are still there. */
+    assert_int_equal(ask_pool(path, "live_blocks"), -1); /* the pool is destroyed */
+    /* The process is dead, and the file still has the last figures. */
     int ended;
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &ended, 0), pid);
@@ -114,7 +115,7 @@ TEST(stats_of_a_running_program_are_shown) {
     close(from);
 }
 
-/* Two programs, one file: the second goes on without. */
+/* Two programs with one file: the second program works without exporting. */
 static int open_twice(void) {
     acre_device *device;
     api_must(acre_open("soft", NULL, &device) == ACRE_OK);

@@ -1,4 +1,4 @@
-/* Streams: making, ending, waiting, ids, threads. */
+/* Streams: create, destroy, wait, ids, threads. */
 #include <pthread.h>
 
 #include "api_devices.h"
@@ -24,7 +24,7 @@ API_TEST(stream_null_is_the_legacy_stream) {
     api_ok(acre_stream_sync(device, NULL));
     api_ok(acre_stream_query(device, NULL));
     api_ok(acre_stream_get_id(device, NULL, &id));
-    api_ok(acre_stream_destroy(device, NULL)); /* nothing */
+    api_ok(acre_stream_destroy(device, NULL)); /* a no-op */
     acre_event event;
     api_ok(acre_event_create(device, ACRE_EVENT_DEFAULT, &event));
     api_ok(acre_event_record(device, event, NULL));
@@ -87,7 +87,7 @@ API_TEST(trim_with_nothing_to_do_is_counted) {
     assert_int_equal(stats.limbo_retired, 0);
 }
 
-/* ---- threads; cmocka's assertions are for the main thread alone ---- */
+/* ---- threads; only the main thread may use cmocka's assertions ---- */
 
 enum { THREADS = 8, ROUNDS_OF_A_THREAD = 100 };
 
@@ -168,7 +168,8 @@ TEST(open_and_close_by_many_threads_agree) {
     struct worker workers[THREADS] = {0};
     run_workers(workers, open_and_close);
     acre_device *device = api_open("soft");
-    assert_int_equal(api_stats(device).streams_created, 0); /* all were closed before */
+    /* A new record: the last close destroyed the old one. */
+    assert_int_equal(api_stats(device).streams_created, 0);
     api_ok(acre_close(device));
 }
 

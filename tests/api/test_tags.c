@@ -1,11 +1,11 @@
-/* Tags through the public API, on every driver: nesting, counts, limits, threads. Tags stay for the
- * process's life, so each test has names of its own. */
+/* Tags through the public API, on every driver: nesting, counts, limits, threads. Tags live as long
+ * as the process, so each test uses its own names. */
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "api_pool.h"
 
-/* ---- looking ---- */
+/* ---- lookup ---- */
 
 struct look {
     const char *path;
@@ -82,7 +82,8 @@ TEST(tag_nests_and_counts_what_is_below_it) {
     }
 }
 
-/* Hits, refills, spills, every way back, kept large blocks: the counts stay exact. */
+/* The counts stay exact over hits, refills, spills, cached large blocks and every way to free a
+ * block. */
 TEST(tag_counts_are_exact_over_many_calls) {
     uint64_t random = random_seed("tags");
     static const char *const names[] = {"many0", "many1", "many2"};
@@ -120,7 +121,8 @@ TEST(tag_counts_are_exact_over_many_calls) {
             assert_int_equal(tag(names[i]).live_bytes, bytes[i]);
             assert_int_equal(tag(names[i]).live_blocks, counts[i]);
         }
-        api_ok(acre_pool_destroy(t.pool, NULL, NULL)); /* blocks that end with it are no tag's */
+        /* Destroying the pool uncounts its live blocks. */
+        api_ok(acre_pool_destroy(t.pool, NULL, NULL));
         for (int i = 0; i < 3; i++)
             assert_int_equal(tag(names[i]).live_bytes + tag(names[i]).live_blocks, 0);
         api_ok(acre_pool_create(t.device, NULL, &t.pool));
@@ -190,9 +192,9 @@ TEST(tag_limit_holds_for_the_sum_below_it) {
         api_ok(try_alloc(&t, 8 * MIB, &a));
         api_ok(acre_tag_push("inner"));
         api_ok(try_alloc(&t, 8 * MIB, &b));
-        api_expect(try_alloc(&t, 9 * MIB, &c), ACRE_E_LIMIT); /* of its own */
+        api_expect(try_alloc(&t, 9 * MIB, &c), ACRE_E_LIMIT); /* limit of lim/inner */
         assert_non_null(strstr(acre_last_detail(), "lim/inner"));
-        api_expect(try_alloc(&t, 6 * MIB, &c), ACRE_E_LIMIT); /* of the one above */
+        api_expect(try_alloc(&t, 6 * MIB, &c), ACRE_E_LIMIT); /* limit of lim */
         assert_non_null(strstr(acre_last_detail(), "tag lim are in use"));
         assert_int_equal(tag("lim").live_bytes, 16 * MIB);
         api_ok(try_alloc(&t, 4 * MIB, &c));
@@ -208,21 +210,22 @@ TEST(tag_limit_holds_for_the_sum_below_it) {
     }
 }
 
-/* A thread may exceed it by 1 MiB of small blocks and no more. */
+/* A thread may exceed the limit by up to 1 MiB of small blocks. */
 TEST(tag_limit_of_small_blocks_has_the_slack_that_is_said) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
         void *p, *cached[128];
         size_t count = 0, bytes = 64 * KIB;
         api_ok(acre_pool_alloc_many(t.pool, bytes, 128, t.stream, cached));
-        api_ok(acre_pool_free_many(t.pool, cached, 128, t.stream, NULL)); /* hits, from now on */
+        /* From now on, requests are hits. */
+        api_ok(acre_pool_free_many(t.pool, cached, 128, t.stream, NULL));
         api_ok(acre_tag_set_limit("slack", 2 * MIB));
         api_ok(acre_tag_push("slack"));
         while (try_alloc(&t, bytes, &p) == ACRE_OK)
             count++;
         assert_in_range(count * bytes, 2 * MIB, 3 * MIB);
         assert_int_equal(tag("slack").live_bytes, count * bytes);
-        for (int i = 0; i < 3; i++) /* there are hits left, which are no way around it */
+        for (int i = 0; i < 3; i++) /* hits are left, but they count too */
             api_expect(try_alloc(&t, bytes, &p), ACRE_E_LIMIT);
         api_ok(acre_tag_pop());
         api_ok(try_alloc(&t, 4096, &p)); /* without the tag */
@@ -246,7 +249,7 @@ static void *free_and_sleep(void *argument) {
     return NULL;
 }
 
-/* Another thread has freed, and sleeps with it in its own counters. */
+/* Another thread has freed blocks and sleeps; its own counters hold the frees. */
 TEST(tag_limit_counts_what_other_threads_have_freed) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
@@ -368,7 +371,7 @@ TEST(tag_depth_is_bounded) {
     api_expect(acre_tag_pop(), ACRE_E_INVALID);
 }
 
-/* In a started program, since they stay. */
+/* Runs in a started program, since tags are never removed. */
 static int too_many(void) {
     char name[16];
     int count = 0;
@@ -380,7 +383,7 @@ static int too_many(void) {
         api_must(status == ACRE_OK && acre_tag_pop() == ACRE_OK);
     }
     api_must(count == 4096);
-    api_must(acre_tag_push("t7") == ACRE_OK); /* one that is there */
+    api_must(acre_tag_push("t7") == ACRE_OK); /* an existing tag */
     api_must(acre_tag_set_limit("t7", 5) == ACRE_OK);
     api_must(acre_tag_set_limit("t7/new", 5) == ACRE_E_LIMIT);
     return 0;
@@ -406,7 +409,7 @@ struct worker {
     uint64_t random;
 };
 
-/* Blocks with tags of one thread are freed by another, while tags are walked. */
+/* Threads free tagged blocks of each other while another thread walks the tags. */
 static void *hand_on(void *argument) {
     struct worker *self = argument;
     struct world *world = self->world;

@@ -1,5 +1,5 @@
-/* Traces: what a program told is what `acre trace` lists, from all threads, also after it was
- * killed; and what wrong calls get. */
+/* Traces: `acre trace` lists the calls of a program in all its threads, also after the program was
+ * killed. And misuse. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include "api_pool.h"
 #include "support/leave.h"
 
-/* ---- what the tool lists ---- */
+/* ---- the list of the tool ---- */
 
 struct line {
     char kind[32];
@@ -23,8 +23,8 @@ static uint64_t field(const char *line, const char *name) {
     return at ? strtoull(at + strlen(name), NULL, 0) : 0;
 }
 
-/* Calls `fn` with every line; the number of them. Leaks of the tool are looked for in tests/cli:
- * that takes seconds for each process on some machines. */
+/* Calls `fn` with every line. Returns the number of lines. The leak check of the tool is in
+ * tests/cli, since it takes seconds per process on some machines. */
 static size_t list_each(void (*fn)(void *user, const struct line *line), void *user) {
     char command[512], text[1024];
     const char *build = getenv("ACRE_BUILD");
@@ -50,13 +50,13 @@ static size_t list_each(void (*fn)(void *user, const struct line *line), void *u
     return count;
 }
 
-/* The blocks that are live at the end, by the list. */
+/* The blocks that are live at the end of the list. */
 enum { BLOCKS = 8192 };
 struct live {
     uint64_t at[BLOCKS], real[BLOCKS], bytes[BLOCKS];
     size_t count;
     unsigned others;  /* lines of other kinds than alloc, free and realloc */
-    unsigned unknown; /* frees of what was handed out before */
+    unsigned unknown; /* frees of blocks that were allocated before the trace */
     unsigned marks, waits, refused, created, mapped, tried;
 };
 
@@ -69,7 +69,7 @@ static size_t live_find(const struct live *live, uint64_t at) {
 
 static void live_add(struct live *live, const struct line *line) {
     assert_true(live->count < BLOCKS);
-    assert_int_equal(live_find(live, line->at), live->count); /* nobody has it */
+    assert_int_equal(live_find(live, line->at), live->count); /* no live block has this address */
     live->at[live->count] = line->at;
     live->bytes[live->count] = line->bytes;
     live->real[live->count++] = line->real;
@@ -78,7 +78,7 @@ static void live_add(struct live *live, const struct line *line) {
 static void live_remove(struct live *live, uint64_t at) {
     size_t i = live_find(live, at);
     if (i == live->count)
-        fail_msg("0x%llx is freed and was not live", (unsigned long long)at);
+        fail_msg("the trace frees 0x%llx, which is not live", (unsigned long long)at);
     live->count--;
     live->at[i] = live->at[live->count];
     live->bytes[i] = live->bytes[live->count];
@@ -114,7 +114,7 @@ static struct live *list_live(void) {
     return &listed;
 }
 
-/* The blocks of the list are those that the pool has handed out, with the same sizes. */
+/* Every live block of the pool is in the list, with the same size. */
 static int expect_walked(void *user, void *p, size_t bytes) {
     struct live *live = user;
     size_t i = live_find(live, (uintptr_t)p);
@@ -174,7 +174,7 @@ TEST(trace_has_all_that_a_pool_did) {
         api_ok(acre_alloc(t.device, 777, t.stream, &simple)); /* of another pool */
         api_ok(acre_free(simple, t.stream));
         api_ok(acre_trace_mark("half\nway"));
-        /* While it is written, and after. */
+        /* Reads the trace while it is written, and after. */
         expect_live(list_live(), t.pool);
         api_ok(acre_pool_free_many(t.pool, many, 10, t.stream, NULL));
         api_ok(acre_trace_stop());
@@ -182,7 +182,7 @@ TEST(trace_has_all_that_a_pool_did) {
         expect_live(live, t.pool);
         assert_int_equal(live->marks, 1);
         assert_true(live->created >= 1 && live->mapped >= 1);
-        /* Nothing more is told. */
+        /* After acre_trace_stop nothing more is recorded. */
         size_t lines = list_each(NULL, NULL);
         for (int i = 0; i < 300; i++)
             api_ok(acre_pool_free(t.pool, blocks[i], i % 2 ? t.stream : t.other));
@@ -234,7 +234,7 @@ static void *work(void *argument) {
         void *p = NULL;
         api_must(acre_pool_alloc(worker->t->pool, 1 + draw(&random) % 20000, 0, stream, &p) ==
                  ACRE_OK);
-        /* Every other goes to whoever comes by, and what was there is freed here. */
+        /* Every other block goes into a shared slot; this thread frees the block that was there. */
         if (i % 2)
             p = atomic_exchange(&worker->handed[draw(&random) % HANDED], p);
         if (p)
@@ -311,7 +311,7 @@ TEST(trace_starts_and_stops_under_way) {
 
 /* ---- a program that is killed ---- */
 
-/* Tells over standard output what it did, after it did it. */
+/* Writes each allocation to standard output after it is done. */
 static int be_killed(void) {
     acre_device *device;
     acre_stream stream;
@@ -346,7 +346,7 @@ TEST(trace_of_a_killed_program_has_all_it_told) {
     int from, ended;
     pid_t pid = file_start("ACRE_TRACE", "killed", NULL, &from);
     announced_count = announced_seen = 0;
-    /* Killed in the middle: what is still in the pipe then was told as well. */
+    /* The program is killed in the middle. Allocations still in the pipe are in the trace, too. */
     while (announced_count < ANNOUNCED) {
         ssize_t got = read(from, announced[announced_count], sizeof announced[0]);
         if (got <= 0)
@@ -361,7 +361,8 @@ TEST(trace_of_a_killed_program_has_all_it_told) {
     assert_true(announced_count >= 5000);
     (void)list_each(expect_announced, NULL);
     assert_true(announced_seen >= announced_count);
-    assert_true(announced_seen <= announced_count + 1); /* told to the trace, not yet to us */
+    /* Recorded, but not yet written to the pipe. */
+    assert_true(announced_seen <= announced_count + 1);
 }
 
 /* ---- fork ---- */
@@ -424,7 +425,7 @@ TEST(trace_start_refuses_what_cannot_be) {
     api_expect(acre_trace_start(other, NULL), ACRE_E_SYSTEM);
     assert_non_null(strstr(acre_last_detail(), "none/trace"));
     api_expect(acre_trace_start("/dev/null", NULL), ACRE_E_INVALID);
-    /* What is no trace is not overwritten. */
+    /* A file that is not a trace is not overwritten. */
     snprintf(other, sizeof other, "%s/letter", folder);
     FILE *letter = fopen(other, "w");
     assert_non_null(letter);
@@ -435,11 +436,11 @@ TEST(trace_start_refuses_what_cannot_be) {
     assert_int_equal(stat(other, &now), 0);
     assert_int_equal(now.st_size, 11);
     unlink(other);
-    /* One at a time. */
+    /* One trace at a time. */
     api_ok(acre_trace_start(path, NULL));
     api_expect(acre_trace_start(path, NULL), ACRE_E_BUSY);
     api_ok(acre_trace_stop());
-    /* Nor what another program writes. */
+    /* A trace that another program writes is not overwritten. */
     int from;
     pid_t pid = file_start("ACRE_TRACE", "killed", NULL, &from);
     uint64_t told[2];
@@ -461,7 +462,7 @@ TEST(trace_name_has_the_processs_number) {
     assert_int_equal(unlink(real), 0);
 }
 
-/* ACRE_TRACE that cannot be: the open says so. */
+/* With an invalid ACRE_TRACE, acre_open fails and the detail names the variable. */
 static int open_badly(void) {
     acre_device *device;
     api_must(acre_open("soft", NULL, &device) == ACRE_E_CONFIG);

@@ -1,6 +1,6 @@
-/* Vecs, by the public API on every device: contents against a model in plain memory through
- * growing, moving, appending and shrinking, for every kind and strategy; the address; and the same
- * without mapping, in a process started with ACRE_VMM=off. */
+/* Vecs through the public API, on every device. Contents are compared with a model in host memory
+ * while the vec grows, moves, appends and shrinks, for every kind and strategy. Also the address;
+ * and all of it without mapping, in a process started with ACRE_VMM=off. */
 #include "api_vec.h"
 
 /* ---- kinds and strategies ---- */
@@ -74,7 +74,7 @@ API_TEST(vec_grown_within_its_reservation_stays_where_it_is) {
     assert_int_equal(info.strategy, ACRE_VEC_VMM);
     assert_int_equal(info.chunks, 8);
     api_ok(acre_vec_grow(m.vec, 9 * chunk / ELEMENT, m.stream));
-    assert_int_equal(info_of(m.vec).chunks, 9); /* one of its size */
+    assert_int_equal(info_of(m.vec).chunks, 9); /* one chunk of that size */
     modelled_end(&m);
 }
 
@@ -84,7 +84,7 @@ TEST(vec_grown_past_its_reservation_moves_without_a_copy) {
         acre_device *device = api_open(name);
         acre_vec_options options = {.struct_size = sizeof options, .address_bytes = 2 * chunk};
         struct modelled m = modelled_begin(device, &options, 8 * chunk / ELEMENT);
-        acre_vec *behind; /* takes the addresses behind it */
+        acre_vec *behind; /* takes the addresses behind m.vec */
         api_ok(acre_vec_create(device, 1, &options, &behind));
         void *at = acre_vec_data(m.vec);
         modelled_append(&m, &random, 2 * chunk / ELEMENT);
@@ -155,7 +155,8 @@ TEST(vec_of_managed_memory_is_taken_as_far_as_reserved) {
         assert_int_equal(acre_vec_mapped_bytes(m.vec), 4 * chunk);
         modelled_check(&m);
         api_ok(acre_stream_sync(device, m.stream));
-        assert_memory_equal(acre_vec_data(m.vec), m.model, m.count * ELEMENT); /* by the host */
+        /* Read by the host. */
+        assert_memory_equal(acre_vec_data(m.vec), m.model, m.count * ELEMENT);
         modelled_end(&m);
         api_ok(acre_close(device));
     }
@@ -238,7 +239,8 @@ TEST(vec_appended_to_in_small_pieces_maps_few_chunks) {
         api_ok(acre_vec_append(vec, page, sizeof page, NULL));
     acre_vec_info info = info_of(vec);
     assert_true(info.mapped_bytes <= (64 + 8) * MIB + chunk);
-    assert_true(info.chunks <= 24); /* 8 of one chunk, then an eighth each time */
+    /* 8 chunks of the smallest size, then each adds an eighth of the mapped bytes. */
+    assert_true(info.chunks <= 24);
     api_ok(acre_vec_destroy(vec, NULL));
     api_ok(acre_close(device));
 }

@@ -1,10 +1,10 @@
-/* Vecs at their limits: what is refused, by which status, and that nothing is changed then; bad
- * input to every call; vecs and other objects. */
+/* Vecs at their limits: refused calls, their status, and that they change nothing; invalid
+ * arguments of every call; vecs together with other objects. */
 #include "api_vec.h"
 
 /* ---- limits ---- */
 
-/* Everything that a refused call must leave as it was. */
+/* A refused call changes nothing. */
 static void check_unchanged(const acre_vec *vec, const acre_vec_info *before) {
     acre_vec_info after = info_of(vec);
     assert_memory_equal(&after, before, sizeof after);
@@ -87,7 +87,7 @@ TEST(vec_becomes_as_large_as_the_device) {
     api_ok(acre_close(device));
 }
 
-/* ---- bad input ---- */
+/* ---- invalid arguments ---- */
 
 TEST(vec_of_bad_options_is_refused) {
     const struct {
@@ -135,7 +135,7 @@ TEST(vec_of_bad_options_is_refused) {
     }
 }
 
-/* What every call says to something that is no vec. */
+/* Every call refuses a handle that is not a vec. */
 static void check_dead(acre_vec *vec, acre_device *device, acre_status wanted) {
     acre_vec_info info = {.struct_size = sizeof info};
     char page[64] = {0};

@@ -1,4 +1,4 @@
-/* Pinned vecs as memory of the host: what other calls make of addresses inside them. */
+/* Pinned vecs as host memory: device pointers and copies of addresses inside them. */
 #include "api_devices.h"
 
 #define MIB ((size_t)1 << 20)

@@ -1,5 +1,5 @@
-/* Vecs and threads: several growing vecs of their own or one together, and the thread that grows a
- * vec ahead. */
+/* Vecs and threads: several threads grow their own vecs or one vec together, and the thread that
+ * grows a vec ahead. */
 #include <pthread.h>
 
 #include "api_vec.h"
@@ -78,7 +78,8 @@ TEST(vecs_of_several_threads_grow_apart) {
     }
 }
 
-/* Every append arrives whole, whoever made it, also while the vec moves and grows ahead. */
+/* Every append is contiguous, whichever thread made it, also while the vec moves and grows
+ * ahead. */
 TEST(vec_of_several_threads_has_every_append_whole) {
     static uint32_t found[THREADS * APPENDS * RUN];
     for (API_EACH(name)) {
@@ -153,7 +154,7 @@ API_TEST(vec_with_grow_ahead_keeps_memory_mapped) {
     api_ok(acre_vec_destroy(vec, NULL));
 }
 
-/* A thread that was just started, or is at work, does not hold up the end. */
+/* acre_vec_destroy does not depend on the state of the grow-ahead thread. */
 API_TEST(vec_with_grow_ahead_ends_at_any_time) {
     for (unsigned i = 0; i < 60; i++) {
         acre_vec_options options = {

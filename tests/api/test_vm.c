@@ -1,5 +1,5 @@
-/* Memory by hand, on every driver present: each step and its undoing, and every way to get one of
- * them wrong. Peers and foreign handles are tried with two soft devices. */
+/* Virtual memory by hand, on every driver present: each step, its reverse, and every way to misuse
+ * it. Peers and foreign handles are tested with two soft devices. */
 #include <pthread.h>
 
 #include "api_memory.h"
@@ -38,7 +38,7 @@ static acre_access access_of(acre_device *device, const void *at, acre_device *p
     return access;
 }
 
-/* `count` chunks of a unit each, one behind the other, with access and without handles. */
+/* Maps `count` contiguous chunks of one unit each, with access, and releases their handles. */
 static char *mapped(acre_device *device, size_t count) {
     size_t unit = unit_of(device);
     char *at = reserve(device, count * unit);
@@ -154,12 +154,12 @@ API_TEST(create_of_more_than_there_is_says_so) {
     api_expect(acre_vm_create(device, wanted, 0, &chunk, NULL), ACRE_E_DEVICE_MEMORY);
     snprintf(bytes, sizeof bytes, "%zu bytes", wanted);
     assert_non_null(strstr(acre_last_detail(), bytes));
-    api_ok(acre_vm_release(device, create(device, unit))); /* what there is can still be had */
+    api_ok(acre_vm_release(device, create(device, unit))); /* a smaller request still succeeds */
 }
 
 API_TEST(release_ends_the_handle_and_the_memory_with_its_last_mapping) {
     size_t unit = unit_of(device);
-    char *warm = mapped(device, 1); /* what a driver makes at its first copy is made now */
+    char *warm = mapped(device, 1); /* warm-up: a driver allocates memory at its first copy */
     put(device, warm, 0);
     unmapped(device, warm, 1);
     uint64_t before = api_free_bytes(device);
@@ -175,7 +175,8 @@ API_TEST(release_ends_the_handle_and_the_memory_with_its_last_mapping) {
     api_ok(acre_vm_unmap(device, at, unit));
     assert_int_equal(get(device, at + unit), 4711);
     api_expect_free(device, before - unit);
-    api_expect(acre_vm_map(device, at, chunk), ACRE_E_HANDLE); /* it is dead all the same */
+    /* The handle is dead although the memory lives. */
+    api_expect(acre_vm_map(device, at, chunk), ACRE_E_HANDLE);
     api_ok(acre_vm_unmap(device, at + unit, unit));
     api_expect_free(device, before);
     api_ok(acre_vm_address_free(device, at));
@@ -204,7 +205,8 @@ API_TEST(reserve_rounds_aligns_and_follows_hints) {
         assert_int_equal((uintptr_t)address % unit, 0);
         api_ok(acre_vm_address_free(device, address));
     }
-    /* A free place is taken as wished, at any byte of it; of an occupied one nothing is. */
+    /* A hint into free addresses is rounded down and used; a hint into reserved addresses is
+     * ignored. */
     char *hint = reserve(device, 4 * unit), *same = NULL, *other = NULL;
     api_ok(acre_vm_address_free(device, hint));
     api_ok(acre_vm_reserve(device, unit, 0, hint + unit + 5, (void **)&same, NULL));
@@ -280,7 +282,7 @@ API_TEST(map_to_wrong_places_is_refused) {
     api_expect(acre_vm_map(device, at + unit / 2, one), ACRE_E_INVALID);
     api_expect(acre_vm_map(device, (void *)unit, one), ACRE_E_RANGE);
     api_expect(acre_vm_map(device, (void *)(UINTPTR_MAX / unit * unit), two), ACRE_E_RANGE);
-    /* Past the end, even where the next addresses are reserved too, but apart. */
+    /* Past the end of the reservation, even where another reservation follows. */
     api_expect(acre_vm_map(device, at + 3 * unit, two), ACRE_E_RANGE);
     api_ok(acre_vm_map(device, at + unit, two));
     for (size_t i = 0; i < 3; i++)
@@ -303,7 +305,7 @@ API_TEST(map_of_one_chunk_at_two_places_is_the_same_memory) {
     api_ok(acre_vm_map(device, first, chunk));
     api_ok(acre_vm_map(device, second, chunk));
     api_ok(set_access(device, first, 2 * unit, ACRE_ACCESS_READ_WRITE));
-    /* Access is the mapping's, not the chunk's. */
+    /* Access belongs to the mapping, not to the chunk. */
     assert_int_equal(access_of(device, second, device), ACRE_ACCESS_NONE);
     api_ok(set_access(device, second, 2 * unit, ACRE_ACCESS_READ_WRITE));
     put(device, first + 2 * unit - 4, 111);
@@ -313,7 +315,7 @@ API_TEST(map_of_one_chunk_at_two_places_is_the_same_memory) {
     api_ok(acre_vm_unmap(device, second, 2 * unit));
     assert_int_equal(get(device, first), 222);
     api_ok(acre_vm_unmap(device, first, 2 * unit));
-    api_ok(acre_vm_map(device, first, chunk)); /* the handle still has it */
+    api_ok(acre_vm_map(device, first, chunk)); /* the handle still holds the memory */
     assert_int_equal(access_of(device, first, device), ACRE_ACCESS_NONE);
     api_ok(set_access(device, first, 2 * unit, ACRE_ACCESS_READ));
     assert_int_equal(get(device, first + 2 * unit - 4), 111);
@@ -347,7 +349,7 @@ TEST(map_behind_the_first_chunk_grows_in_place) {
 API_TEST(unmap_takes_whole_mappings_and_cuts_none) {
     size_t unit = unit_of(device);
     acre_vm_chunk *one = create(device, unit), *two = create(device, 2 * unit);
-    char *at = reserve(device, 6 * unit); /* one, two, a gap, one, nothing */
+    char *at = reserve(device, 6 * unit); /* one, two, a gap, one, a gap */
     api_ok(acre_vm_map(device, at, one));
     api_ok(acre_vm_map(device, at + unit, two));
     api_ok(acre_vm_map(device, at + 4 * unit, one));
@@ -379,7 +381,7 @@ API_TEST(unmap_takes_whole_mappings_and_cuts_none) {
     api_expect(acre_vm_unmap(device, NULL, unit), ACRE_E_NULL);
     api_expect(set_access(device, NULL, unit, ACRE_ACCESS_NONE), ACRE_E_NULL);
     assert_int_equal(api_stats(device).driver_refusals, 0);
-    /* All of it is still there. */
+    /* All mappings are unchanged. */
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(access_of(device, at + i * unit, device), ACRE_ACCESS_READ_WRITE);
     assert_int_equal(access_of(device, at + 4 * unit, device), ACRE_ACCESS_NONE);
@@ -437,7 +439,7 @@ API_TEST(access_with_wrong_arguments_is_refused) {
     access = ACRE_ACCESS_READ;
     api_expect(acre_vm_get_access(device, at + unit, device, &access), ACRE_E_POINTER);
     assert_int_equal(access, ACRE_ACCESS_NONE);
-    /* The host and device memory never come together. */
+    /* The host cannot access device memory. */
     api_expect(acre_vm_set_access(device, at, unit, NULL, ACRE_ACCESS_READ), ACRE_E_KIND);
     assert_int_equal(access_of(device, at, NULL), ACRE_ACCESS_NONE);
     assert_int_equal(api_stats(device).driver_refusals, 0);
@@ -447,7 +449,7 @@ API_TEST(access_with_wrong_arguments_is_refused) {
     api_ok(acre_vm_address_free(device, at));
 }
 
-/* The soft device's memory is no other driver's. */
+/* A device of another driver cannot access memory of the soft device. */
 TEST(access_for_a_device_of_another_driver_is_refused) {
     acre_device *device = api_open("soft");
     char *at = mapped(device, 1);
@@ -501,7 +503,7 @@ TEST(access_of_a_peer_is_given_and_taken) {
     api_ok(acre_vm_set_access(devices[0], at, unit, devices[1], ACRE_ACCESS_NONE));
     assert_int_equal(access_of(devices[0], at, devices[1]), ACRE_ACCESS_NONE);
     assert_int_equal(access_of(devices[0], at, devices[0]), ACRE_ACCESS_READ_WRITE);
-    api_ok(acre_close(devices[1])); /* a closed device is no peer any more */
+    api_ok(acre_close(devices[1])); /* a closed device cannot be a peer */
     acre_access access;
     api_expect(acre_vm_get_access(devices[0], at, devices[1], &access), ACRE_E_HANDLE);
     unmapped(devices[0], at, 2);
@@ -566,7 +568,7 @@ TEST(every_function_refuses_what_is_no_device) {
     }
 }
 
-/* It is not a block: the program that maps by hand also knows what it is. */
+/* The program maps this memory itself, so acre has no record of it as a block. */
 API_TEST(memory_by_hand_is_no_block_of_acre) {
     char *at = mapped(device, 1);
     acre_mem_info info = {.struct_size = sizeof info};
@@ -592,7 +594,8 @@ TEST(close_undoes_what_is_left_and_says_so) {
         (void)reserve(device, unit);
         (void)reserve(device, unit);
         api_ok(acre_close(device));
-        assert_int_equal(access_of(keeper, at, keeper), ACRE_ACCESS_READ_WRITE); /* not yet */
+        /* The device is still open. */
+        assert_int_equal(access_of(keeper, at, keeper), ACRE_ACCESS_READ_WRITE);
         assert_int_equal(heard.count, 0);
         api_ok(acre_close(keeper));
         assert_int_equal(heard.count, 1);
@@ -605,12 +608,12 @@ TEST(close_undoes_what_is_left_and_says_so) {
         api_expect(acre_vm_address_free(device, at), ACRE_E_POINTER);
         heard.count = 0;
         api_ok(acre_close(device));
-        assert_int_equal(heard.count, 0); /* nothing left, nothing said */
+        assert_int_equal(heard.count, 0); /* nothing left, nothing logged */
     }
     api_ok(acre_log_set(NULL, NULL, ACRE_LOG_WARN));
 }
 
-/* ACRE_VMM=no is about how acre makes its own objects. */
+/* ACRE_VMM=no concerns only memory that acre allocates for its own objects. */
 TEST(memory_by_hand_works_where_acre_does_without_it) {
     setenv("ACRE_VMM", "no", 1);
     for (API_EACH(name)) {

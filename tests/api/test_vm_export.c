@@ -1,4 +1,4 @@
-/* Chunks made by hand, handed on as file descriptors. */
+/* Chunks of virtual memory by hand, exported and imported as file descriptors. */
 #include <unistd.h>
 
 #include "api_memory.h"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # variables are for the tests
-# What the tests of the tool share. A test sources this, calls `run` and asserts; it ends with
-# `finish`. ACRE_BUILD is the folder that holds the tool, ACRE_SOURCE the project's.
+# Helpers for the tests of the tool. A test sources this file, calls `run`, asserts, and ends with
+# `finish`. ACRE_BUILD is the folder of the tool, ACRE_SOURCE that of the project.
 set -u
 
 : "${ACRE_BUILD:?the build folder, set by ctest}"
@@ -18,21 +18,21 @@ failures=0
 checks=0
 last=
 
-# Tests say what the tool reads; the caller's own settings must not. The size of soft devices stays,
-# for builds that need it small.
+# Tests set the variables that the tool reads; settings of the caller must not matter. The size of
+# soft devices stays, for builds that need small ones.
 unset ACRE_DEVICE ACRE_CUDA_LIBRARY ACRE_SOFT_DEVICES ACRE_SOFT_SEED ACRE_SOFT_CHECK ACRE_FAULT \
     ACRE_COPY_THREADS ACRE_COPY_STAGE_BYTES ACRE_VMM ACRE_CHUNK_CACHE_BYTES ACRE_CHUNK_LIMIT_BYTES \
     ACRE_ADDRESS_BYTES ACRE_TRACE ACRE_TRACE_BYTES ACRE_TRACE_RING ACRE_STATS ACRE_SOFT_LIBRARIES \
     ACRE_RUN NO_COLOR
 export LC_ALL=C
-# Looking for leaks takes the sanitizer seconds for each process on aarch64: run_leaks asks for it.
+# On aarch64 the sanitizer's leak check takes seconds per process: only run_leaks enables it.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 
-# Whether this is a sanitizer's build, in which long runs that differ from others in their words alone
-# are left to plain builds.
+# Returns 0 in a sanitizer build. Such builds skip long runs that differ from others only in their
+# output.
 is_sanitized() { grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$ACRE_BUILD/CMakeCache.txt"; }
 
-# run [NAME=VALUE...] PROGRAM ARGUMENT...: leaves $rc, and the files $out and $err.
+# run [NAME=VALUE...] PROGRAM ARGUMENT...: sets $rc, and the files $out and $err.
 run() {
     out=$work/out
     err=$work/err
@@ -41,8 +41,8 @@ run() {
     rc=$?
 }
 
-# The same, and leaks are failures where the build can see them. Once for each command and way of
-# printing is enough, the one that makes most.
+# run_leaks ...: as run, with the leak check if the build has one. One call for each command and
+# output format is enough, the one that allocates most.
 run_leaks() { run "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=1" "$@"; }
 
 fail() {
@@ -71,12 +71,12 @@ expect_out() { check "stdout has /$1/" grep -Eq -- "$1" "$out"; }
 expect_err() { check "stderr has /$1/" grep -Eq -- "$1" "$err"; }
 expect_no_out() { check "stdout is empty" test ! -s "$out"; }
 expect_no_err() { check "stderr is empty" test ! -s "$err"; }
-# One document, and all that the expression gives, at least one value, is true.
+# Expects one JSON document. The expression must yield at least one value, and all must be true.
 expect_json() {
     check "JSON: $1" jq -s -e "length == 1 and ([.[0] | ($1)] | length > 0 and all)" "$out"
 }
 expect_no_crash() { check "no death by a signal ($rc)" test "$rc" -lt 128; }
-# No escape code in either stream.
+# Expects no escape codes in either stream.
 expect_plain() {
     checks=$((checks + 1))
     if grep -q "$(printf '\033')" "$out" "$err"; then
@@ -84,7 +84,7 @@ expect_plain() {
     fi
 }
 
-# expect_unreadable COMMAND FILE...: each is none that the command reads, and it says so.
+# expect_unreadable COMMAND FILE...: the command cannot read any of the files, and says so.
 expect_unreadable() {
     local command=$1 file
     shift
@@ -96,7 +96,8 @@ expect_unreadable() {
     done
 }
 
-# make_broken FILE [AT BYTES]...: a copy called "broken", with bytes, as printf has them, in places.
+# make_broken FILE [AT BYTES]...: copies FILE to "broken" and writes BYTES (in printf notation) at
+# AT.
 make_broken() {
     cp "$1" broken
     shift
@@ -106,7 +107,8 @@ make_broken() {
     done
 }
 
-# expect_borne COMMAND FILE BYTES AT...: nonsense in each of the places is told or harmless.
+# expect_borne COMMAND FILE BYTES AT...: with BYTES written at each AT in turn, the command reports
+# an error or succeeds.
 expect_borne() {
     local command=$1 file=$2 bytes=$3 at
     shift 3
@@ -118,11 +120,11 @@ expect_borne() {
     done
 }
 
-# The GPU is looked for where none is, so that a machine with one gives the same answers.
+# Points to a missing driver library, so that machines with a GPU give the same results.
 no_gpu=ACRE_CUDA_LIBRARY=/nonexistent/libcuda.so.1
-# A device that is soon filled, for a demo whose figures nobody looks at.
+# A device that is filled quickly, for demos whose figures do not matter.
 small=ACRE_SOFT_BYTES=16MiB
-# A sanitizer sees the same on a smaller device, in a third of the time.
+# A smaller device is enough for a sanitizer and takes a third of the time.
 smaller=()
 if is_sanitized; then
     smaller=(ACRE_SOFT_BYTES=64MiB)

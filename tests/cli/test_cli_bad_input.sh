@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What cannot work is said in one plain line, with what to do next, and exit code 2; never a crash.
+# Errors print one plain line and what to do next, with exit code 2; never a crash.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
@@ -11,7 +11,7 @@ expect_refused() {
     expect_err '^acre: what to do: '
 }
 
-# Configuration that cannot be read.
+# Invalid configuration.
 for command in info 'info --device soft' 'demo --device soft'; do
     # shellcheck disable=SC2086 # the words of a command
     run "$no_gpu" ACRE_SOFT_BYTES=abc "$acre" $command
@@ -26,13 +26,13 @@ done
 run "$no_gpu" ACRE_DEVICE=banana "$acre" demo
 expect_refused '^acre: cannot open auto.*banana'
 
-# Configuration that is unknown: a warning, and the work is done.
+# Unknown configuration: a warning, and the command continues.
 run "$no_gpu" ACRE_SOFT_BYTE=1 "$acre" info --device soft
 expect_rc 0
 expect_out '^soft:0 '
 expect_err 'warning.*ACRE_SOFT_BYTE\b.*ACRE_SOFT_BYTES'
 
-# No driver library, and one that is none.
+# No driver library, and a file that is not a library.
 run ACRE_CUDA_LIBRARY=/nonexistent "$acre" info --device cuda
 expect_refused '^acre: cannot open cuda: the driver library is not installed'
 run ACRE_CUDA_LIBRARY=/nonexistent "$acre" demo --device cuda
@@ -44,7 +44,8 @@ run ACRE_CUDA_LIBRARY="$work/fake.so" "$acre" info
 expect_rc 0
 expect_err '^acre: no GPU: '
 
-# A driver that lacks what acre needs is too old. A library without a single function is the oldest.
+# A driver that lacks functions that acre needs is too old. A library with only cuInit is the
+# oldest.
 if command -v cc >/dev/null; then
     echo 'int cuInit(unsigned flags) { (void)flags; return 0; }' >old.c
     if cc -shared -fPIC -o old.so old.c 2>/dev/null; then
@@ -56,7 +57,7 @@ if command -v cc >/dev/null; then
     fi
 fi
 
-# A device that vanishes, at each call in turn: lost is said, and nothing crashes.
+# The device is lost at one call after another: the tool reports it and does not crash.
 for n in 5 6 8 11 15 20 25 30 40 60 80; do
     run "$no_gpu" "$small" "ACRE_FAULT=*:$n:sticky:700" "$acre" demo --device soft --output page
     expect_no_crash
@@ -76,16 +77,17 @@ expect_no_crash
 expect_rc 2
 expect_out 'problem.*the device failed for good'
 
-# Any single refusal of the driver: an answer or a message, never a crash.
+# A single driver call fails: a result or a message, never a crash.
 for n in $(seq 1 3 60); do
     run "$no_gpu" "$small" "ACRE_FAULT=*:$n" "$acre" demo --device soft --output page
     expect_no_crash
     check "exit 0, 1 or 2" test "$rc" -le 2
 done
 
-# Limits of the system are said, not died of; more addresses than there are is no harm.
+# System limits are reported, not a crash. An ACRE_ADDRESS_BYTES above the address space is
+# harmless.
 limits=('-f 100' '-v 400000')
-# Sanitizers need larger files and more addresses for themselves.
+# Sanitizers need larger files and more address space.
 [ -z "${TSAN_OPTIONS:-}" ] || limits=()
 for limit in "${limits[@]}"; do
     run "$no_gpu" bash -c "ulimit $limit; exec \"\$0\" info --device soft" "$acre"

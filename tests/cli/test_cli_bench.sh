@@ -10,11 +10,11 @@ for suite in ground copy pin grow pool heap plan; do
     expect_out "^  $suite "
 done
 
-# Every suite has the same shape; a quick run takes small sizes only. All suites are in one run, which
-# is looked at suite by suite, since looking for leaks takes as long for one as for all.
-# Under a sanitizer that run, and what is refused, are enough.
+# All suites have the same output format; a quick run measures small sizes only. One run measures
+# all suites, and the test checks it suite by suite, since the leak check takes as long for one as
+# for all. Under a sanitizer this run and the refused commands are enough.
 suites=(copy ground grow heap pin plan pool)
-is_sanitized && suites=(copy ground grow pin plan pool) # the heap has tests of its own there
+is_sanitized && suites=(copy ground grow pin plan pool) # other tests cover the heap under sanitizers
 run_leaks "$no_gpu" "$acre" bench "${suites[@]}" --device soft --quick --json --chart "$work/growth.svg"
 expect_rc 0
 expect_json 'keys == ["command", "commit", "date", "device", "host", "results", "schema", "version"]'
@@ -26,7 +26,7 @@ expect_json "[.results | group_by(.suite)[][0].suite] | join(\" \") == \"${suite
 mv "$out" "$work/all.json"
 mv "$err" "$work/all.err"
 
-# of_suite NAME: $out and $err as if that suite had run alone.
+# of_suite NAME: sets $out and $err as if only that suite had run.
 of_suite() {
     last="bench --quick, of which suite $1"
     jq --arg suite "$1" '.results |= map(select(.suite == $suite))' "$work/all.json" >"$out"
@@ -43,7 +43,7 @@ run "$no_gpu" "$acre" bench ground
 expect_rc 0
 expect_plain
 expect_out '^SUITE +CASE +WHO'
-# The last column says which way it is, whatever the unit.
+# The last column says faster or slower, whatever the unit.
 expect_out ' driver .*[0-9]x (faster|slower)$| driver .*as fast$'
 
 of_suite copy
@@ -59,7 +59,7 @@ for way in 'h2d pageable' 'd2h pageable' 'h2d pinned' 'd2h pinned' d2d; do
 done
 expect_json '[.results[] | select(.case == "d2h pageable untouched 4MiB") | .who]
     == ["acre", "driver", "floor"]'
-# Each case has acre and the driver; those with pageable memory have a floor too.
+# Each case has acre and the driver; cases with pageable memory also have a floor.
 expect_json '.results | group_by(.case) | all(([.[].who] | sort) == (if .[0].case | test("pageable")
     then ["acre", "driver", "floor"] else ["acre", "driver"] end))'
 
@@ -71,7 +71,7 @@ for size in 4KiB 64KiB 1MiB; do
     expect_json "[.results[].case] | index(\"alloc $size\") and index(\"free $size\")"
 done
 
-# An array that grows: what a vec does, and what it does not.
+# Growing arrays.
 of_suite grow
 expect_json 'all(.results[]; .value > 0 or ((.unit | IN("bytes", "moves")) and .value == 0))'
 for course in 'doubling to 32MiB' 'doubling growth to 2MiB' 'doubling growth to 16MiB' \
@@ -80,7 +80,7 @@ for course in 'doubling to 32MiB' 'doubling growth to 2MiB' 'doubling growth to 
         == [\"acre\", \"acre ahead\", \"acre no reserve\", \"cudaMalloc+copy\",
             \"cudaMallocAsync+copy\", \"floor\", \"managed+prefetch\"]"
 done
-# acre copies nothing and stays where it is; copying copies all that there was, each time.
+# acre copies nothing and does not move; the copying variants copy the whole array each time.
 expect_json '[.results[] | select(.unit == "bytes" and (.who | startswith("acre"))) | .value]
     | length == 6 and all(. == 0)'
 expect_json '[.results[] | select(.unit == "moves" and .who == "acre") | .value] == [0, 0]'
@@ -93,7 +93,7 @@ expect_json '.results[] | select(.case == "fill" and .who == "cudaMalloc+copy")
 expect_json '[.results[] | select(.case == "grow 2MiB with grow-ahead") | .who]
     == ["acre", "acre no ahead", "floor"]'
 expect_json '[.results[] | select(.case == "append 1MiB") | .who] == ["acre", "full-size block"]'
-# No call of acre's waits for the 50 ms of another stream; a free of the driver's does.
+# No call of acre waits for the 50 ms of another stream; the driver's free does.
 expect_json '.results[] | select(.case == "busy, longest call" and .who == "acre") | .value < 45'
 expect_json '.results[] | select(.case == "busy, longest call" and .who == "cudaMalloc+copy")
     | .value > 25'
@@ -109,7 +109,7 @@ if ! is_sanitized; then
     expect_out '^grow +doubling to 32MiB +acre '
     expect_out '^grow +fill +cudaMalloc.copy +0\.[45][0-9]* +share *$'
     check "single growths are in the JSON alone" sh -c "! grep -q 'growth to' '$out'"
-    # A small device: an array that is copied fills it by writing to all of it.
+    # A small device: the copied array fills it.
     run "$no_gpu" ACRE_VMM=no ACRE_SOFT_BYTES=128MiB "$acre" bench grow --device soft --quick --json
     expect_rc 0
     expect_json '.results[] | select(.case == "doubling copied to 32MiB" and .who == "acre") | .value > 0'
@@ -128,7 +128,7 @@ for call in cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemAlloc cuMemcpyDt
     expect_err 'suite grow could not be measured'
 done
 
-# A pool: everybody's pairs, and what follows from them.
+# Pools: alloc/free pairs of each allocator, and derived figures.
 of_suite pool
 expect_err 'suite pool: driver skipped: the soft device emulates its behaviour, not its speed'
 expect_json 'all(.results[]; .value > 0 and (.who | IN("acre", "driver", "malloc", "floor")))'
@@ -140,7 +140,7 @@ done
 for case in cross-stream 'pair 65536, legacy stream' 'pair 65536, stream may be captured'; do
     expect_json "[.results[] | select(.case == \"$case\" and .unit == \"ns/pair\") | .who] == [\"acre\"]"
 done
-# Threads by powers of two, as many as there are cores; each compared with how malloc scales.
+# Threads: powers of two up to the number of cores, each compared with the scaling of malloc.
 threads=1
 while [ "$threads" -le "$(nproc)" ] && [ "$threads" -le 16 ]; do
     expect_json "[.results[] | select(.case == \"threads $threads\" and .unit == \"M pairs/s\")
@@ -156,7 +156,7 @@ expect_json '(.results | map({(.case + " " + .who): .value}) | add) as $v
 expect_json '[.results[] | select(.case == "live 1e4 / live 1e3") | .who] == ["acre", "malloc"]'
 expect_json '[.results[] | select(.case == "handover 8 + 8 threads" and .unit == "M blocks/s") | .who]
     == ["acre", "malloc", "floor"]'
-# Memory that is held while little is live; with few blocks, of which each size class has a chunk.
+# Memory held while little is live; with few blocks, so that each size class has one chunk.
 for case in 'idle, 16 threads x 16 streams: held' 'idle, 64 threads x 16 streams: held' \
     'survivors: live' 'survivors: held at first' 'survivors: held after 80 turnovers' \
     'drift, synchronised, 16MiB live: held'; do
@@ -172,13 +172,14 @@ for what in '64 streams' '16 pools'; do
         == [\"ns/pair\", \"times\"]"
 done
 expect_json '[.results[] | select(.case == "trim of 80000 blocks") | .who, .unit] == ["acre", "s"]'
-# No call of acre's waits for the 50 ms of another stream.
+# No call of acre waits for the 50 ms of another stream.
 expect_json '[.results[] | select(.case == "busy") | .who, .unit, .value < 45] == ["acre", "ms", true]'
 if ! is_sanitized; then
     run "$no_gpu" "$acre" bench pool --device soft --quick
     expect_rc 0
     expect_out '^pool +pair 65536 +malloc .* ns/pair .*[0-9]x (faster|slower)$| as fast$'
-    # Some cases alone. The long-tailed mix: as much as the device has room for, the same each time.
+    # Selected cases. The long-tailed mix takes as much as fits on the device and is the same each
+    # time.
     run "$no_gpu" ACRE_SOFT_BYTES=3GiB "$acre" bench pool --case frag --device soft --json
     expect_rc 0
     expect_err 'suite pool: frag limited to 1.5 GiB live, not 40 GiB: the device has 3 GiB free'
@@ -206,7 +207,7 @@ if ! is_sanitized; then
     expect_rc 0
     expect_err 'suite pool: use skipped: it needs a GPU'
     expect_json '.results == []'
-    # The other cases by name, each with nothing but its own.
+    # Each other case by name, with its own results only.
     while read -r name pattern; do
         run "$no_gpu" "$acre" bench pool --case "$name" --device soft --quick --json
         expect_rc 0
@@ -229,7 +230,7 @@ for words in '--case frag' 'copy --case frag' 'copy pool --case frag'; do
     expect_err '--case needs exactly one suite'
 done
 
-# Little memory: what needs more is left out, and that is said.
+# Little memory: cases that need more are skipped, with a message.
 run "$no_gpu" ACRE_SOFT_BYTES=64MiB "$acre" bench pool --quick --json
 expect_rc 0
 expect_err 'suite pool: pair 67108864 skipped: it needs 128 MiB of free device memory'
@@ -239,7 +240,7 @@ expect_json '[.results[].case] | index("pair 2097152") and index("live 1e4") and
 run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" bench pool --quick
 expect_rc 2
 expect_err "suite pool could not be measured: .* bytes requested, .* are free"
-if ! is_sanitized; then # where memory cannot be mapped by hand
+if ! is_sanitized; then # without virtual memory mapping
     run "$no_gpu" ACRE_VMM=no "$acre" bench pool --quick --json
     expect_rc 0
 fi
@@ -250,7 +251,7 @@ for call in cuMemCreate cuStreamGetId cuLaunchHostFunc; do
     expect_err 'suite pool could not be measured'
 done
 
-# Blocks inside kernels: every size for everybody, cold and warm.
+# Blocks inside kernels: every size for each allocator, cold and warm.
 if ! is_sanitized; then
     of_suite heap
     expect_err 'suite heap: driver skipped: a soft device has no device-side malloc'
@@ -285,7 +286,7 @@ if ! is_sanitized; then
     done
     expect_json '[.results[] | select(.case == "fill again share mixed") | .who, .value > 0.5]
         == ["acre", true]'
-    # What is freed between blocks that are kept is used again.
+    # Memory freed between live blocks is reused.
     expect_json '[.results[] | select(.case == "rounds live share 1KiB") | [.who, .value > 0.8]]
         == [["acre", true], ["bump", false]]'
     expect_json '[.results[] | select(.case == "grow 8MiB to 16MiB" and .unit == "ms") | .who]
@@ -319,7 +320,7 @@ if ! is_sanitized; then
     expect_rc 0
     check "nothing is skipped" sh -c "! grep 'skipped' '$err'"
     expect_json '[.results[].case | split(" ")[0]] | unique == ["grow", "rounds"]'
-    # What must not be is said, and all figures are there.
+    # A failed check is reported, and all figures are present.
     run "$no_gpu" ACRE_CHUNK_LIMIT_BYTES=52MiB "$acre" bench heap --case grow --device soft --quick --json
     expect_rc 1
     expect_err 'suite heap: grow 8MiB to 16MiB, acre: [0-9]+ requests got NULL'
@@ -355,7 +356,7 @@ for call in cuMemCreate cuStreamCreate cuEventCreate cuMemsetD8Async; do
     expect_err 'suite heap could not be measured'
 done
 
-# Plans: placing, loops and wishes.
+# Plans: placing, loops and requests.
 of_suite plan
 expect_no_err
 expect_json 'all(.results[]; .value > 0 or .unit == "nodes")'
@@ -364,7 +365,7 @@ for case in 'tight 150' 'training 2000' 'graph 2000'; do
         expect_json "[.results[] | select(.case == \"place $case\" and .unit == \"$unit\") | .who]
             == [\"acre\", \"first fit\", \"best fit\"]"
     done
-    # Nobody is below the lower bound, and acre needs no more than the others.
+    # No placement is below the lower bound, and acre needs no more than the others.
     expect_json "[.results[] | select(.case == \"place $case\" and .unit == \"ratio\") | .value]
         | .[0] >= 1 and .[0] <= .[1] and .[0] <= .[2]"
     # shellcheck disable=SC2016 # $all and $floor are jq's
@@ -383,7 +384,7 @@ expect_json '[.results[] | select(.case == "want 1000") | .who]
     == ["acre", "acre at once", "malloc", "floor"]'
 expect_json '[.results[] | select(.case == "commit 1000" and .unit == "ms") | .who]
     == ["acre", "floor"]'
-# The same instances, and the same plans of them, each time.
+# Instances and their plans are the same each time.
 if ! is_sanitized; then
     plans=$(jq -c '[.results[] | select(.unit | IN("bytes", "nodes")) | .value]' "$out")
     run "$no_gpu" "$acre" bench plan --case place --device soft --quick --json
@@ -412,13 +413,13 @@ for call in cuMemCreate cuStreamCreate; do
     expect_err 'suite plan could not be measured'
 done
 
-# No room: sizes end earlier, and that is said.
+# Little memory: sizes are limited, with a message.
 run "$no_gpu" ACRE_SOFT_BYTES=8MiB "$acre" bench copy --quick --json
 expect_rc 0
 expect_err 'suite copy: sizes limited to 2 MiB: there is not enough memory for more'
 expect_json '[.results[].case] | index("h2d pageable 2MiB") and (index("h2d pageable 4MiB") | not)'
 
-# The JSON in a file, the table on stdout, from one run.
+# One run writes JSON to a file and the table to stdout.
 run "$no_gpu" "$acre" bench pin --quick --output "$work/pin.json"
 expect_rc 0
 expect_out '^pin +alloc 4KiB +acre '

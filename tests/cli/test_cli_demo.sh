@@ -23,7 +23,7 @@ check "page exists" test -s "$page"
 check "page is well-formed" python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$page"
 check "page has a drawing" grep -q '<svg ' "$page"
 check "page knows light and dark" grep -q 'prefers-color-scheme: dark' "$page"
-# Names of XML namespaces are the only addresses; nothing is fetched.
+# The only URLs are names of XML namespaces; nothing is fetched.
 check "page needs nothing from outside" sh -c \
     "! grep -E '(src|href)=|url[(]|@import|<script|<link' '$page'"
 check "every speed is drawn" test "$(grep -c ' GB/s</text>' "$page")" -eq 4
@@ -52,11 +52,11 @@ expect_json '.plan | .wishes == 60 and .bytes >= .lower_bound_bytes and .bytes <
 expect_json '.page == "deep/er/page/index.html"'
 check "page in a folder of its own" test -s deep/er/page/index.html
 
-# An existing folder is used, an old page replaced.
+# An existing folder is used, and an old page is replaced.
 run "$no_gpu" "$small" "$acre" demo --output deep/er/page
 expect_rc 0
 
-# expect_no_page FOLDER MESSAGE: a place where no page can be.
+# expect_no_page FOLDER MESSAGE: no page can be written there.
 expect_no_page() {
     run "$no_gpu" "$small" "$acre" demo --output "$1"
     expect_rc 2
@@ -70,7 +70,7 @@ expect_no_page '' '^acre: '
 expect_no_page full '^acre: cannot write full/index.html: No space left'
 expect_no_page taken_too '^acre: cannot write taken_too/plan.svg: '
 
-# Under the seeded scheduler too.
+# Also with the seeded scheduler.
 run "$no_gpu" "${smaller[@]}" ACRE_SOFT_SEED=7 "$acre" demo --output seeded
 expect_rc 0
 expect_out '^pool +ok '
@@ -78,19 +78,19 @@ expect_out '^streams and events +ok '
 expect_out '^kinds of memory +ok '
 expect_out '^copies +ok '
 
-# On a device with little memory too.
+# Also on a device with little memory.
 run "$no_gpu" "$small" "$acre" demo --output small
 expect_rc 0
 expect_out '^copies +ok .* 4 MiB to the device'
 expect_out '^pool +ok '
 
-# Where memory cannot be mapped by hand it grows by copying, and that is fine.
+# Without virtual memory mapping, arrays grow by copying.
 run "$no_gpu" "${smaller[@]}" ACRE_VMM=no "$acre" demo --output plain
 expect_rc 0
 expect_out '^growing array +ok .*2 MiB to '
 expect_out '^pool +ok '
 
-# What cannot be had is said.
+# A refused allocation is reported.
 run "$no_gpu" ACRE_FAULT='cuMemHostRegister:2:from:2' "$acre" demo --output refused
 expect_rc 2
 expect_err '^acre: cannot allocate mapped memory for auto: out of host memory'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the documents say is so: the lines of C, the commands, the variables, the links.
+# The documents are correct: C code, commands, variables, links.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 cd "$ACRE_SOURCE" || exit 2
@@ -8,7 +8,7 @@ out=/dev/null
 err=/dev/null
 last='reading the documents'
 
-# The README's program compiles as printed, without a warning, and runs. A sanitizer's library would
+# The README's program compiles as printed, without a warning, and runs. A sanitizer build would
 # need flags that the README does not have.
 awk '/^```c$/ {on = 1; next} /^```$/ {on = 0} on' README.md >"$work/readme.c"
 check "the README has a program" grep -q '^int main' "$work/readme.c"
@@ -21,8 +21,8 @@ if ! is_sanitized; then
 fi
 check "the README has at most 900 words" test "$(wc -w <README.md)" -le 900
 
-# Every command has a man page, every exported function stands in the library's. Sanitizers' builds have
-# no man pages.
+# Every command has a man page, and every exported function is in the library's page. Sanitizer
+# builds have no man pages.
 if ! is_sanitized; then
     "$acre" --help | sed -n '/^Commands:/,/^$/ s/^  \([a-z]*\) .*/\1/p' >"$work/commands"
     check "the tool lists commands" test -s "$work/commands"
@@ -39,12 +39,12 @@ if ! is_sanitized; then
     done <"$work/functions"
 fi
 
-# Every example is in a document.
+# A document mentions every example.
 for file in examples/*.c examples/cuda/*.c examples/cuda/*.cpp; do
     check "a document has $file" grep -qF "$file" examples/README.md docs/guide.md
 done
 
-# Links between documents lead somewhere.
+# Links between documents have valid targets.
 for file in *.md docs/*.md examples/README.md src/*/README.md cli/README.md bench/README.md standin/README.md; do
     grep -o '](\([^)#]*\)' "$file" | sed 's/^](//' | grep -v '^[a-z]*:' | sort -u >"$work/links"
     while read -r link; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# acre doctor: every area is looked at, findings carry advice, the exit code tells.
+# acre doctor: every area is checked, findings carry advice, and the exit code reflects them.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 
@@ -27,7 +27,7 @@ for name in memory addresses 'locked memory' 'open files' mappings overcommit 'h
 done
 expect_json '.checks[] | select(.name == "soft:0 order") | .result == "ok"'
 
-# A variable that is set is shown, an unknown one is a warning with the nearest name.
+# A variable that is set is shown; an unknown one is a warning with the nearest name.
 run ACRE_SOFT_BYTES=256MiB "$acre" doctor --json
 expect_json 'any(.checks[]; .name == "ACRE_SOFT_BYTES" and .result == "ok")'
 expect_json '.checks[] | select(.name == "soft:0 memory") | .text | test("256 MiB")'
@@ -35,18 +35,18 @@ run ACRE_SOFT_BYTE=1 "$acre" doctor --json
 expect_json 'any(.checks[]; .area == "configuration" and .result == "warn"
     and (.text | test("ACRE_SOFT_BYTE\\b.*ACRE_SOFT_BYTES")))'
 
-# A limit below what every system has is a warning, not a problem.
+# A limit below the usual default is a warning, not a problem.
 # shellcheck disable=SC2016 # $0 is for the inner shell
 run "$no_gpu" bash -c 'ulimit -n 256; exec "$0" doctor --json' "$acre"
 expect_json '.checks[] | select(.name == "open files") | .result == "warn" and .advice != null'
 
-# Nothing opens: exit 2.
+# No device opens: exit 2.
 run "$no_gpu" ACRE_SOFT_BYTES=abc "$acre" doctor
 expect_rc 2
 expect_out 'problem.*ACRE_SOFT_BYTES'
 expect_err 'no device could be opened'
 
-# The chosen device cannot be had, others can: a finding.
+# The selected device is not available, others are: a finding.
 run "$no_gpu" ACRE_DEVICE=cuda "$acre" doctor --json
 expect_rc 1
 expect_json '.checks[] | select(.name == "automatic choice") | .result == "problem"'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Help, version, and what wrong use gets.
+# Help, version, and usage errors.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# acre info: the table, the JSON, devices by name, and no GPU.
+# acre info: the table, the JSON, devices by name, and machines without a GPU.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 
-# Without a GPU: the soft device is listed, and why there is no GPU is said on stderr.
+# Without a GPU: the soft device is listed, and stderr says why there is no GPU.
 run "$no_gpu" "$acre" info
 expect_rc 0
 expect_plain
@@ -27,7 +27,7 @@ expect_json '.devices[0].capabilities
     | .vmm and .fd_sharing and (.fabric | not) and (.rdma | not) and (map_values(type)
     | to_entries | all(.value == "boolean"))'
 
-# The automatic list holds the GPU first where there is one.
+# The automatic list has the GPU first, if there is one.
 run "$acre" info --json
 expect_rc 0
 expect_json '.devices[-1].driver == "soft"'
@@ -47,7 +47,7 @@ run "$no_gpu" "$acre" info --device auto --json
 expect_rc 0
 expect_json '.devices[0].driver == "soft"'
 
-# Speeds of links, when asked for.
+# Link speeds, on request.
 run "$no_gpu" "$acre" info --json
 expect_json 'all(.devices[]; has("measured") | not)'
 run_leaks "$no_gpu" ACRE_SOFT_DEVICES=2 ACRE_SOFT_BYTES=64MiB "$acre" info --measure --json
@@ -60,13 +60,13 @@ expect_rc 0
 expect_plain
 expect_out '^DEVICE .* H2D GB/s +D2H GB/s +D2D GB/s$'
 expect_out '^soft:0 .* [0-9.]+ +[0-9.]+ +[0-9.]+$'
-# A device that opens but cannot be measured is listed all the same.
+# A device that opens but cannot be measured is listed anyway.
 run "$no_gpu" ACRE_FAULT='cuMemcpyAsync:2:from:999' "$acre" info --measure
 expect_rc 2
 expect_err '^acre: cannot copy on soft:0: '
 expect_out '^soft:0 .* - +- +-$'
 
-# Names that are no device.
+# Invalid device names.
 for name in soft:7 soft:x banana '' cuda:99999999999999999999 'soft:-1'; do
     run "$no_gpu" "$acre" info --device "$name"
     expect_rc 2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# examples/oom_report.c: the report of a program that runs out of memory, as words and as JSON.
+# examples/oom_report.c: the out-of-memory report, as text and as JSON.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 

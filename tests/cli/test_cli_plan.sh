@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# acre plan: files of lifetimes, every option, somebody's plans, the picture, and what damaged files get.
+# acre plan: files of lifetimes, every option, plans from other solvers, the picture, and damaged
+# files.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
@@ -9,7 +10,7 @@ plans=$ACRE_SOURCE/tests/data/plans
 
 plan() { run "$no_gpu" "$acre" plan "$@"; }
 
-# ---- good files ----
+# ---- valid files ----
 
 cp "$plans/input.12.csv" five.csv
 run_leaks "$no_gpu" "$acre" plan five.csv --json --out offsets.csv --svg five.svg
@@ -34,7 +35,7 @@ expect_plain
 expect_out '^FILE +BUFFERS +BYTES +LOWER BOUND +RATIO +NODES +TIME +RESULT$'
 expect_out '^five.csv +5 +12 +12 +1\.0000 +[0-9]+ +[0-9.]+ [num]?s +optimal$'
 
-# Packed, in another order of columns, with other ends of lines, through a pipe, and several at once.
+# Compressed, with other column orders and line endings, through a pipe, and several files at once.
 gzip -c five.csv >packed
 printf '%s\r\n' size,id,upper,lower 4,b1,3,0 4,b2,9,3 4,b3,9,0 4,b4,21,9 4,b5,21,0 >order.csv
 head -c -1 five.csv >no_end.csv
@@ -47,7 +48,7 @@ run "$no_gpu" bash -c 'gzip -c five.csv | "$0" plan /dev/stdin' "$acre"
 expect_rc 0
 expect_out '^/dev/stdin +5 +12 '
 
-# Blank lines are passed over, at the end and elsewhere, with any end.
+# Blank lines are skipped, at the end and elsewhere, with any line ending.
 { cat five.csv && printf '\n\r\n'; } >blank.csv
 sed 's/^b3/\n&/' five.csv >blank_inside.csv
 plan blank.csv blank_inside.csv --json
@@ -59,7 +60,7 @@ plan blank_bad.csv
 expect_rc 2
 expect_err '^acre: blank_bad.csv:8:8: size is not a number'
 
-# Nothing to be placed needs nothing.
+# An empty file needs no memory.
 echo "$lives" >none.csv
 plan none.csv --svg none.svg --out none.out --json
 expect_rc 0
@@ -84,9 +85,9 @@ plan aligned.csv --align 1KiB --json
 expect_rc 0
 expect_json '.results[0] | .align_bytes == 1024 and .bytes >= 2058 and .bytes <= 3072'
 
-# ---- fixed places ----
+# ---- fixed offsets ----
 
-# A buffer with an offset stays there; an empty field leaves it to the placer.
+# A buffer with an offset stays there; for an empty field the placer chooses.
 printf '%s\n' "$lives,offset" a,0,5,10, b,3,8,20,100 c,5,9,10, >fixed.csv
 plan fixed.csv --out offsets.csv --json
 expect_rc 0
@@ -95,7 +96,7 @@ check "it stays" test "$(offset_of b)" = 100
 plan fixed.csv --capacity 119
 expect_rc 1
 expect_err '^acre: fixed.csv: no plan fits into 119 bytes: at least 120 are needed$'
-# A whole plan as the input: all is fixed, and nothing moves.
+# A complete plan as the input: all offsets are fixed, and nothing moves.
 printf '%s\n' "$lives,offset" a,0,5,10,40 b,3,8,20,7 c,5,9,10,60 >whole.csv
 plan whole.csv --out offsets.csv --json
 expect_rc 0
@@ -107,11 +108,11 @@ plan five_placed.csv --out offsets.csv --json
 expect_rc 0
 expect_json '.results[0] | .bytes == 12 and .optimal'
 check "the same plan" cmp five_offsets.csv offsets.csv
-# --align is for what is placed.
+# --align applies only to buffers that the placer places.
 plan fixed.csv --align 64 --out offsets.csv
 expect_rc 0
 check "fixed stays, others are aligned" test "$(offset_of b) $(($(offset_of a) % 64))" = '100 0'
-# Another place than the fixed one is wrong.
+# Any other offset for a fixed buffer is an error.
 printf '%s\n' id,offset a,0 b,10 c,0 >moved.csv
 plan fixed.csv --check moved.csv
 expect_rc 1
@@ -141,7 +142,7 @@ expect_json '[.results[].fits] == [false, true]'
 
 # ---- budget ----
 
-# The same budget gives the same plan; a larger one no larger plan.
+# Equal budgets give equal plans; a larger budget gives no larger plan.
 plan "$plans/A.1048576.csv" --budget 1 --out one.csv --json
 expect_rc 0
 cp "$out" one.json
@@ -154,11 +155,11 @@ expect_rc 0
 check "no larger plan" jq -e --slurpfile one one.json \
     '.results[0].bytes <= $one[0].results[0].bytes' "$out"
 
-# ---- somebody's plan ----
+# ---- plans of other solvers ----
 
 printf '%s\n' "$lives" a,0,5,10 b,3,8,20 c,5,9,10 >three.csv
 
-# judge CODE LINE...: the plan of these lines, after its header.
+# judge CODE LINE...: checks the plan of these lines, after its header.
 judge() {
     local code=$1
     shift
@@ -171,7 +172,7 @@ expect_no_err
 expect_json '.results[0] | .bytes == 30 and .lower_bound_bytes == 30 and .ratio == 1 and .fits'
 expect_json '.results[0].check == {"file": "somebody.csv", "right": true}'
 expect_json '.results[0] | has("nodes") == false and has("time_ns") == false'
-# Other columns, another order, and the whole file of another solver.
+# Other columns, another order, and the complete file of another solver.
 judge 0 offset,who,id 0,me,c 0,me,a 90,you,b
 expect_json '.results[0] | .bytes == 110 and (.ratio * 3 * 10 | round) == 110'
 judge 0 "$lives,offset" a,0,5,10,0 b,3,8,20,10 c,5,9,10,0
@@ -181,7 +182,7 @@ expect_out '^three.csv +3 +30 +30 +1\.0000 +- +- +valid$'
 plan somebody.csv --check somebody.csv --svg checked.svg
 expect_rc 0
 check "it is drawn" grep -q 'b: 20 bytes (20 B) at 10, live 3 to 8' checked.svg
-{ printf '\357\273\277' && cat three.csv; } >marked.csv # as spreadsheets write it
+{ printf '\357\273\277' && cat three.csv; } >marked.csv # with a byte order mark, as spreadsheets write it
 plan marked.csv --check somebody.csv
 expect_rc 0
 gzip -c somebody.csv >somebody.gz
@@ -222,7 +223,7 @@ expect_json '.results[0] | .fits == false and .check.buffers == ["b"]'
 plan three.csv --check somebody.csv --capacity 37
 expect_rc 0
 
-# Offsets that cannot be read, or are of something else.
+# Offsets that are malformed or belong to other buffers.
 refuse_offsets() {
     local where=$1 what=$2
     shift 2
@@ -263,7 +264,7 @@ check "every buffer has its name" test "$(grep -c '>b[1-5]</text>' five.svg)" -e
 check "axes have units" grep -q '>12 B</text>' five.svg
 check "the peak is said" grep -q '>peak</text><text[^>]*>12 B</text>' five.svg
 check "the lower bound is said" grep -q '>lower bound</text>\|plan, lower bound' hard.svg
-# Names are text, whatever is in them.
+# Names are escaped.
 printf '%s\n' "$lives" '<b>&"x",0,5,10' "$(printf '\033[31m\377'),5,9,10" >names.csv
 plan names.csv --svg names.svg --out names.out
 expect_rc 0
@@ -271,13 +272,13 @@ expect_plain
 check "names are well-formed" python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' names.svg
 plan names.csv --check names.out
 expect_rc 0
-# Moments of 63 bits are drawn where they are.
+# Times of 63 bits are drawn at the right place.
 printf '%s\n' "$lives" a,9223372036854775800,9223372036854775803,5 b,9223372036854775803,9223372036854775807,5 >late.csv
 plan late.csv --svg late.svg
 expect_rc 0
 check "both are drawn" test "$(grep -c '</title></path>' late.svg)" -eq 2
 check "marks have all digits" grep -q '>9223372036854775805</text>' late.svg
-# Tens of thousands are as small a file as hundreds.
+# The picture of tens of thousands of buffers is as small as that of hundreds.
 many=20000
 is_sanitized && many=2000
 awk -v many=$many 'BEGIN {print "id,lower,upper,size"; for (i = 0; i < many; i++)
@@ -287,9 +288,9 @@ expect_rc 0
 check "many are well-formed" python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' many.svg
 check "less than 1 MB" test "$(wc -c <many.svg)" -lt 1000000
 
-# ---- on a terminal: progress, and Ctrl-C gives the best plan so far ----
+# ---- on a terminal: progress, and Ctrl-C prints the best plan so far ----
 
-# Sizes and alignments that leave gaps, of which no search can soon prove that they must be there.
+# Sizes and alignments that leave gaps, so that no search can soon prove the plan optimal.
 awk 'BEGIN {print "id,lower,upper,size,alignment"; for (i = 0; i < 90; i++)
     print i "," i % 30 "," 31 + i * 7 % 29 "," 3 + i * i % 61 "," (i % 3 ? 1 : 64)}' >knotty.csv
 cat >terminal.py <<'END'
@@ -318,7 +319,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 END
 run "$no_gpu" NO_COLOR=1 python3 terminal.py "$acre" plan knotty.csv --budget 1000000000000
 expect_rc 0
-# A placer that is done before there is anything to show needs no Ctrl-C.
+# A placer that finishes before it prints progress needs no Ctrl-C.
 if grep -q ' nodes, best ' "$out"; then
     expect_out 'best [0-9]+ bytes, lower bound [0-9]+; Ctrl-C accepts it'
     expect_out 'knotty.csv +90 .* best found, interrupted'
@@ -378,7 +379,7 @@ gzip -c many.csv | head -c 5000 >bad.csv
 refuse '[0-9]+:[0-9]+' 'the file is truncated'
 gzip -c many.csv | tr '\0' '\1' >bad.csv
 refuse '[0-9]+:[0-9]+' 'the (gzip data is damaged|file is truncated)'
-# Messages do not steer the terminal.
+# Messages print no control characters to the terminal.
 printf '%s\n\033[31mred,1,2,3\n\033[31mred,1,2,3\n' "$lives" >bad.csv
 refuse 3:1 "duplicate id '[?].31mred'"
 printf '%s\n' "$lives" a,0,9,18446744073709551615 >bad.csv
@@ -397,12 +398,12 @@ expect_err '^acre: cannot read no_such_file.csv: No such file'
 plan .
 expect_rc 2
 expect_err '^acre: cannot read .: Is a directory'
-# All files are tried; the worst counts.
+# All files are read; the worst result sets the exit code.
 plan no_such_file.csv five.csv --json
 expect_rc 2
 expect_json '[.results[].file] == ["five.csv"]'
 
-# ---- places where nothing can be written ----
+# ---- output that cannot be written ----
 
 for option in --out --svg; do
     plan five.csv "$option" no/such/folder
@@ -413,7 +414,7 @@ for option in --out --svg; do
     expect_err '^acre: cannot write /dev/full: No space left'
 done
 
-# ---- wrong use ----
+# ---- usage errors ----
 
 for words in '' '--no-such-option x' '--capacity 0 x' '--capacity -1 x' '--capacity many x' \
     '--align 3 x' '--align 0 x' '--budget 0 x' '--budget 1M x' '--budget -1 x' '--out o x y' \

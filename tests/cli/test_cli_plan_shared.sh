@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# acre plan on the larger instances, where there are: the hard ones in the bytes that their names say,
-# each plan checked, and the traces. ACRE_DATA is the folder with plans/ and traces/.
+# acre plan on the larger instances, where they are present: the hard ones within the bytes that
+# their names state, each plan checked, and the traces. ACRE_DATA is the folder with plans/ and
+# traces/.
 # shellcheck source-path=SCRIPTDIR
 data=${ACRE_DATA:-$ACRE_SOURCE/../shared/data}
 . "$(dirname "$0")/lib.sh"
@@ -8,7 +9,7 @@ data=${ACRE_DATA:-$ACRE_SOURCE/../shared/data}
 data=$(cd "$data" && pwd)
 cd "$work" || exit 2
 
-# Searches and replays take a sanitizer ten times as long: one of each kind is enough.
+# Searches and replays take ten times as long with a sanitizer: one of each kind is enough.
 hard='A B C E F G H I'
 traces="$data/traces/*.rmm.csv.gz"
 if is_sanitized; then
@@ -25,7 +26,7 @@ for name in $hard; do
     expect_out ' valid$'
 done
 
-# plan_of FILE RATIO: a plan that is right, and at most so many times its lower bound.
+# plan_of FILE RATIO: a valid plan of at most RATIO times its lower bound.
 plan_of() {
     run "$no_gpu" "$acre" plan "$1" --out plan.csv --svg plan.svg --json
     expect_rc 0
@@ -38,7 +39,7 @@ plan_of "$data/plans/G_1.csv" 1
 plan_of "$data/plans/resnet50.csv" 1
 is_sanitized || plan_of "$data/plans/S_1.csv.gz" 1.00265
 
-# The lifetimes of a trace are those of the plan that was made of it: the same least bytes.
+# The lifetimes of a trace equal those of the plan derived from it: the same lower bound.
 for file in $traces; do
     run "$no_gpu" ACRE_SOFT_BYTES= "$acre" plan "$file" --json
     expect_rc 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# acre plan of traces: the lifetimes that they have, and what a pool needs for the same.
+# acre plan of traces: their lifetimes, and the memory that a pool needs for the same requests.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
@@ -7,10 +7,10 @@ cd "$work" || exit 2
 rmm=Thread,Time,Action,Pointer,Size,Stream
 trace=$ACRE_SOURCE/tests/data/silmont_forward_bf16_128.rmm.csv.gz
 
-# The tool makes the soft device as large as a trace needs it.
+# The tool creates a soft device as large as the trace needs.
 plan() { run "$no_gpu" ACRE_SOFT_BYTES= "$acre" plan "$@"; }
 
-# ---- lifetimes in the order of events ----
+# ---- lifetimes in event order ----
 
 cat >small.csv <<END
 $rmm
@@ -26,7 +26,7 @@ plan small.csv --out offsets.csv --svg small.svg --json
 expect_rc 0
 expect_no_err
 expect_json '.results[0] | .format == "rmm" and .buffers == 4 and .align_bytes == 256'
-# 3000000 and the larger of the two that share a place, rounded up to where the next can begin.
+# 3000000 and the larger of the two that share memory, rounded up to the alignment of the next.
 expect_json '.results[0] | .lower_bound_bytes >= 3002000 and .bytes >= 3002000 and .bytes <= 3002112'
 expect_json '.results[0].trace | keys == ["operations", "peak_live_bytes", "pool_bytes", "saved"]'
 expect_json '.results[0].trace | .operations == 6 and .peak_live_bytes == 3002000'
@@ -47,7 +47,7 @@ plan small.csv --capacity 2MiB
 expect_rc 1
 expect_err '^acre: small.csv: no plan fits into 2097152 bytes'
 
-# ---- a real one ----
+# ---- a recorded trace ----
 
 run_leaks "$no_gpu" ACRE_SOFT_BYTES= "$acre" plan "$trace" --json
 expect_rc 0
@@ -59,7 +59,7 @@ expect_rc 0
 expect_plain
 expect_out '_128.rmm.csv.gz +2011 +743\.7 MiB +743\.[0-9] MiB +1\.00[0-9]+ +[0-9.]+ MiB +1\.0[0-9]+ +[0-9.]+ %$'
 
-# A trace that the library wrote, in which a block changes its size.
+# A trace written by the library, in which a block changes its size.
 run "$no_gpu" ACRE_TRACE="$work/own.trace" "$ACRE_BUILD/examples/realloc_strategies"
 expect_rc 0
 plan own.trace --json --out own.csv
@@ -68,9 +68,9 @@ expect_json '.results[0] | .format == "acre" and .buffers > 4 and .bytes >= .tra
 plan own.trace --check own.csv
 expect_rc 0
 
-# ---- when there is no pool to compare with ----
+# ---- no pool to compare with ----
 
-# The size that the user chose stays, and a pool without memory is told.
+# A size that the user sets stays, and the tool reports a pool that runs out of memory.
 run "$no_gpu" ACRE_SOFT_BYTES=64MiB "$acre" plan "$trace" small.csv --json
 expect_rc 2
 expect_err 'cannot allocate'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# acre replay: what good files give, what damaged ones get, passes, devices with too little memory.
+# acre replay: valid files, damaged files, passes, and devices with too little memory.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
@@ -8,10 +8,11 @@ rmm=Thread,Time,Action,Pointer,Size,Stream
 lives=id,lower,upper,size
 trace=$ACRE_SOURCE/tests/data/silmont_forward_bf16_128.rmm.csv.gz
 
-# replay [NAME=VALUE...] WORD...: on a soft device of 4 GiB, which takes memory only where it is used.
+# replay [NAME=VALUE...] WORD...: on a soft device of 4 GiB, which commits memory only when it is
+# used.
 replay() { run "$no_gpu" ACRE_SOFT_BYTES=4GiB "$acre" replay --device soft "$@"; }
 
-# ---- good files ----
+# ---- valid files ----
 
 cat >two_streams.csv <<END
 $rmm
@@ -44,21 +45,21 @@ expect_json '.results[0].driver_calls | keys == ["access", "alloc", "create", "c
     "release", "released_bytes", "total", "unmap"] and .create > 0 and .map > 0 and .access > 0
     and .total == .create + .map + .access + .unmap + .release + .alloc'
 
-# At one time frees come before allocations: 4 bytes are never live beside the next 4.
+# At equal times frees come before allocations: the first 4 MB are never live with the next 4 MB.
 printf '%s\r\n' "$lives" a,0,3,4000000 b,3,9,4000000 c,3,5,1 >lives.csv
 replay lives.csv --json
 expect_rc 0
 expect_json '.results[0] | .format == "lifetimes" and .operations == 6 and .peak_live_bytes == 4000001'
 expect_json '.results[0] | .streams == 1 and .skipped == 0 and .allocs == 3 and .frees == 3'
 
-# Columns in another order, and those that a plan has besides.
+# Columns in another order, with the extra columns of a plan.
 printf '%s\n' size,upper,lower,id,alignment,offset 4000000,3,0,a,256,0 4000000,9,3,b,1,0 1,5,3,c,2,4000000 \
     >order.csv
 replay order.csv --json
 expect_rc 0
 expect_json '.results[0] | .format == "lifetimes" and .operations == 6 and .peak_live_bytes == 4000001'
 
-# The same packed, in one part and in two, whatever the name, and through a pipe.
+# two_streams.csv compressed, in one part and in two, with any name, and through a pipe.
 gzip -c two_streams.csv >packed
 head -n 3 two_streams.csv | gzip -c >parts
 tail -n +4 two_streams.csv | gzip -c >>parts
@@ -73,7 +74,7 @@ expect_plain
 expect_out '^FILE +PASS +OPS +P50 +P99 +LIVE +LOWER BOUND +RESERVED +RES/LIVE +CALLS +CREATED +RELEASED +MOVED +WAITS$'
 expect_out '^no_end.csv +1 +4 .* 3\.8 MiB +4 MiB .* [0-9]+\.[0-9]{3} +[0-9]+ .*[0-9]+ +[0-9]+$'
 
-# A real trace. What came before it does not change what it needs: all of that was given back.
+# A recorded trace. Earlier files do not change its figures, since all their memory was freed.
 run_leaks "$no_gpu" ACRE_SOFT_BYTES=4GiB "$acre" replay "$trace" --json
 expect_rc 0
 expect_no_err
@@ -87,19 +88,19 @@ expect_json '[.results[].pass] == [1, 2, 3, 4, 1, 2, 3, 4]'
 check "each file begins with nothing" jq -e --slurpfile alone alone.json \
     '[.results[] | select(.pass == 1) | .peak_reserved_bytes] | unique
         == [$alone[0].results[0].peak_reserved_bytes]' "$out"
-# From the third pass on everything is there already.
+# From the third pass on the pool holds all memory.
 expect_json '[.results[] | select(.pass >= 3) | .driver_calls.total] == [0, 0, 0, 0]'
 expect_json '[.results[] | select(.pass == 1) | .driver_calls.create] | all(. > 0)'
 
-# Where memory cannot be mapped by hand it comes from cuMemAlloc.
+# Without virtual memory mapping, memory comes from cuMemAlloc.
 run "$no_gpu" ACRE_VMM=no ACRE_SOFT_BYTES=4GiB "$acre" replay two_streams.csv --json
 expect_rc 0
 expect_json '.results[0] | .driver_calls.alloc > 0 and .driver_calls.create == 0'
 expect_json '.results[0] | .peak_reserved_bytes >= .peak_live_bytes'
 
-# ---- a device that is behind, threads, warm-up ----
+# ---- a device that lags behind, threads, warm-up ----
 
-# A device that is behind needs no more memory, and no more calls.
+# A lagging device needs no more memory and no more calls.
 for lag in 0 1000 100000; do
     replay --lag "$lag" "$trace" --passes 3 --json
     expect_rc 0
@@ -107,7 +108,7 @@ for lag in 0 1000 100000; do
     expect_json '.results[2].driver_calls.total == 0'
 done
 many=$ACRE_SOURCE/../shared/data/traces/torch-varied-lengths.acre.gz
-if [ -r "$many" ] && [ -z "${TSAN_OPTIONS:-}" ]; then # random sequence lengths under PyTorch; too large for the project
+if [ -r "$many" ] && [ -z "${TSAN_OPTIONS:-}" ]; then # random sequence lengths under PyTorch; too large for the repository
     run "$no_gpu" ACRE_SOFT_BYTES=200GiB "$acre" replay --device soft --lag 1000 "$many" --json
     expect_rc 0
     expect_json '.results[0] | .reserved_over_requested < 1.05 and .driver_calls.total < 4000'
@@ -118,7 +119,7 @@ expect_json '.lag_operations == 100 and .lag_ns == 0 and [.results[].operations]
 replay --lag 1ms two_streams.csv --json
 expect_rc 0
 expect_json '.lag_operations == 0 and .lag_ns == 1000000'
-# Work on blocks is checked for order by the device, whichever thread queues it.
+# The device checks the order of work on blocks, whichever thread queues it.
 for words in '' --threads '--lag 100' '--lag 100 --threads' '--lag 2ms --threads'; do
     # shellcheck disable=SC2086 # the words of a command
     run "$no_gpu" ACRE_SOFT_BYTES=4GiB ACRE_SOFT_CHECK=1 "$acre" replay --device soft $words \
@@ -129,7 +130,7 @@ for words in '' --threads '--lag 100' '--lag 100 --threads' '--lag 2ms --threads
 done
 replay --threads --pool driver two_streams.csv --json
 expect_rc 0
-# Memory is created before the warm-up ends, and none after it.
+# All memory is created before the warm-up ends.
 replay "$trace" --json
 expect_json '.results[0].driver_calls | .created_bytes > 700000000 and .released_bytes < 50000000'
 replay --warmup 2010 "$trace" --json
@@ -137,7 +138,7 @@ expect_json '.results[0].driver_calls | .create == 0 and .created_bytes == 0' '.
 
 # ---- damaged files ----
 
-# refuse WHERE WHAT: the file bad.csv is refused there.
+# refuse WHERE WHAT: bad.csv is refused with this position and message.
 refuse() {
     replay bad.csv
     expect_rc 2
@@ -146,7 +147,7 @@ refuse() {
     check "one line says it" test "$(wc -l <"$err")" -eq 1
 }
 
-# rmm_bad WHERE WHAT LINE...: a log of these lines, of which one is wrong.
+# rmm_bad WHERE WHAT LINE...: a log of these lines, one of which is invalid.
 rmm_bad() {
     local where=$1 what=$2
     shift 2
@@ -217,7 +218,7 @@ gzip -c </dev/null >bad.csv
 refuse 1:1 'the file is empty'
 printf '\037\213' >bad.csv
 refuse 1:1 'the file is truncated'
-# Messages do not steer the terminal.
+# Messages print no control characters to the terminal.
 printf '%s\n1,00:00:00.0,\033[31mred,0x1,1,0\n' "$rmm" >bad.csv
 refuse 2:14 "unknown Action '[?].31mred'"
 
@@ -239,12 +240,12 @@ replay .
 expect_rc 2
 expect_err '^acre: cannot read .: Is a directory'
 
-# All files are tried; the worst counts.
+# All files are read; the worst result sets the exit code.
 replay no_such_file.csv two_streams.csv --json
 expect_rc 2
 expect_json '[.results[].file] == ["two_streams.csv"]'
 
-# ---- more than the device has ----
+# ---- more than the device's memory ----
 
 printf '%s\n' "$lives" a,0,9,1000 b,1,9,5000000000 c,2,9,1000 >big.csv
 replay big.csv two_streams.csv --json
@@ -260,19 +261,19 @@ expect_rc 1
 expect_out '^big.csv .* failed '
 replay big.csv no_such_file.csv
 expect_rc 2
-# Sizes whose sum does not fit into 64 bits.
+# Sizes whose sum overflows 64 bits.
 printf '%s\n' "$lives" a,0,9,18446744073709551615 b,1,9,18446744073709551615 >big.csv
 replay big.csv
 expect_rc 1
 expect_err '^acre: big.csv: pass 1, event 1 of 4: cannot allocate 16\.0 EiB: '
 
-# A device that fails is not a finding.
+# A failing device is an error, not a finding.
 run "$no_gpu" ACRE_SOFT_BYTES=4GiB ACRE_FAULT='cuMemCreate:1:sticky:700' "$acre" replay two_streams.csv
 expect_rc 2
 expect_err '^acre: two_streams.csv: '
 expect_no_crash
 
-# ---- the driver's own pool ----
+# ---- the driver's pool ----
 
 replay two_streams.csv "$trace" --pool driver --json
 expect_rc 0
@@ -280,7 +281,7 @@ expect_no_err
 expect_json '.pool == "driver" and [.results[] | .operations] == [4, 2011]'
 expect_json 'all(.results[]; .peak_reserved_bytes >= .peak_live_bytes and (has("driver_calls") | not))'
 
-# ---- on a GPU, where there is one ----
+# ---- on a GPU, if there is one ----
 
 if [ "${ACRE_REQUIRE_CUDA:-0}" = 1 ]; then
     for pool in acre driver; do
@@ -302,7 +303,7 @@ if [ "${ACRE_REQUIRE_CUDA:-0}" = 1 ]; then
     expect_err 'at most 1000 operations'
 fi
 
-# ---- wrong use ----
+# ---- usage errors ----
 
 for words in '' '--no-such-option x' '--passes 0 x' '--passes -1 x' '--passes x x' '--passes 1001 x' \
     '--passes 2x x' '--pool heap x' '--lag x x' '--lag 5s x' '--warmup x x'; do

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# acre run: programs on the soft device with their own exit codes, what it says at their end and at a
-# fault, the libraries it finds, and wrong use.
+# acre run: programs on the soft device keep their exit codes; its messages at exit and at a fault;
+# how it finds the libraries; and usage errors.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
 
 cases=$ACRE_BUILD/tests/standin/run_cases
-# A sanitizer's library may come after the stand-ins, and leaves faults to the program.
+# A sanitizer's library may load after the stand-ins, and leaves faults to the program.
 export ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0:handle_segv=0"
 export TSAN_OPTIONS="${TSAN_OPTIONS:-}:handle_segv=0:atexit_sleep_ms=0"
 
 soft() { run "$acre" run --device soft "$@"; }
 
-# ---- exit codes and what is said ----
+# ---- exit codes and messages ----
 
 soft -- "$cases" clean
 expect_rc 0
@@ -34,7 +34,7 @@ expect_err '^  managed +1 +1 +0 +4 KiB +0 bytes$'
 expect_err '^acre: everything was freed$'
 check "five lines and one more" test "$(wc -l <"$err")" -eq 6
 
-# Leaks change 0 to 1, if they are asked for, and no other code.
+# With --leaks, leaks change exit code 0 to 1, and no other code.
 soft --leaks -- "$cases" leak
 expect_rc 1
 expect_err '^acre: not freed: 6$'
@@ -107,7 +107,7 @@ expect_err '^acre: run_cases has not used CUDA$'
 soft -- "$cases" nothing
 expect_no_err
 
-# ---- what the soft device does not have ----
+# ---- features that the soft device does not have ----
 
 soft -- "$cases" kernel
 expect_rc 0
@@ -115,14 +115,14 @@ expect_err "^acre: cuModuleLoadData: kernels need a GPU"
 expect_err '^acre: cuModuleGetFunction: kernels need a GPU'
 check "said once" test "$(grep -c 'cuModuleGetFunction' "$err")" -eq 1
 soft -- "$cases" others
-expect_rc 2 # it has seen nothing but refusals, and one that it cannot do without
+expect_rc 2 # all its calls were refused, one of which it needs
 check "each said once" test "$(wc -l <"$err")" -eq 4
 expect_err '^acre: run_cases could not use CUDA$'
 expect_err '^acre: the soft device does not have cuGraphCreate$'
 expect_err '^acre: .* -cudart shared'
 expect_err '^acre: cuMemFree without a suffix .* cuMemFree_v2'
 
-# NVIDIA's own runtime, where it is, cannot work with the stand-in of the driver.
+# NVIDIA's runtime, if installed, cannot work with the driver stand-in.
 include=$(sed -n 's/^ACRE_CUDA_INCLUDE:[A-Z]*=//p' "$ACRE_BUILD/CMakeCache.txt")
 cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$ACRE_BUILD/CMakeCache.txt")
 static=$(find -L "$include/../lib64" "$include/../lib" -maxdepth 1 -name libcudart_static.a 2>/dev/null |
@@ -137,11 +137,11 @@ if [ -n "$static" ] && ! is_sanitized; then
     expect_err '^acre: the program contains its own CUDA runtime .* -cudart shared'
 fi
 
-# A program that no loader starts gets no libraries, but what it starts does.
+# A statically linked program gets no libraries, but programs that it starts do.
 printf '%s\n' '#include <stdio.h>' 'int main(void) { return puts("ran") < 0; }' >plain.c
 for flags in -static -static-pie; do
     if ! "$cc" plain.c "$flags" -o plain 2>/dev/null; then
-        continue # no libc for it
+        continue # no libc for this option
     fi
     for program in ./plain plain; do
         run PATH="$work:$PATH" "$acre" run --device soft -- "$program"
@@ -150,7 +150,7 @@ for flags in -static -static-pie; do
         expect_err "^acre: $program is linked statically: .*; link it dynamically$"
     done
     for bytes in 0 4 20 63 64 100 200 400; do
-        head -c "$bytes" plain >part # which may not be run, so that it is only looked at
+        head -c "$bytes" plain >part # not executable, so that it is only parsed
         soft -- ./part
         check "not run" test "$rc" -eq 126 -o "$rc" -eq 2
     done
@@ -158,7 +158,7 @@ done
 mkfifo pipe && chmod +x pipe
 soft -- ./pipe
 expect_rc 126
-if ! is_sanitized; then # whose libraries do not come late under a program that has none
+if ! is_sanitized; then # sanitizer libraries cannot load late into a program without them
     for flags in -no-pie -pie; do
         check "a program" "$cc" plain.c "$flags" -o plain
         run PATH="$work:$PATH" "$acre" run --device soft -- plain
@@ -190,7 +190,7 @@ soft -- "$cases" fault-other
 expect_rc 139
 check "nothing about other faults" test "$(grep -c '^acre:' "$err")" -eq 0
 
-# ---- more than one process ----
+# ---- several processes ----
 
 soft --stats --leaks -- "$cases" fork-after
 expect_rc 0
@@ -201,7 +201,7 @@ expect_rc 0
 expect_err '^acre: process [0-9]+, run_cases:$'
 check "both say so" test "$(grep -c '^acre: everything was freed$' "$err")" -eq 2
 
-# ---- refused calls, one after the other ----
+# ---- refused calls, one after another ----
 
 n=0
 while n=$((n + 1)) && [ $n -lt 100 ]; do
@@ -244,7 +244,7 @@ expect_rc 0
 run ACRE_SOFT_LIBRARIES=/nonexistent "$acre" run --device soft -- "$cases" clean
 expect_rc 2
 expect_err '^acre: ACRE_SOFT_LIBRARIES=/nonexistent: there is no libcuda\.so\.1$'
-# Names that LD_PRELOAD would take apart.
+# Paths that LD_PRELOAD would split.
 for name in 'a b' 'a:b' "a\$LIB"; do
     ln -s "$ACRE_BUILD/soft" "$name"
     mkdir -p "in $name"
@@ -268,7 +268,7 @@ if ! is_sanitized; then
     run LD_LIBRARY_PATH="$ACRE_BUILD" tool/acre run --device soft -- "$cases" clean
     expect_rc 0
 
-    # What was preloaded before stays, programs that use no CUDA do not notice.
+    # Libraries that were preloaded before stay, and programs without CUDA are not affected.
     # shellcheck disable=SC2016 # for the inner shell
     run LD_PRELOAD=libc.so.6 "$acre" run --device soft -- \
         bash -c 'echo "$LD_PRELOAD"; kill -SEGV $$'
@@ -278,7 +278,7 @@ if ! is_sanitized; then
     expect_rc 5
     expect_err '^acre: process [0-9]+, run_cases:$'
 
-    # An RPATH to another library of that name does not win.
+    # An RPATH to another library of that name does not take precedence.
     mkdir other
     echo 'int cudaGetDeviceCount(int *n) { *n = 77; return 0; }' >other.c
     printf '%s\n' 'int cudaGetDeviceCount(int *n);' \
@@ -292,8 +292,8 @@ if ! is_sanitized; then
     expect_rc 1
 fi
 
-# Nor do libraries of all these names in LD_LIBRARY_PATH, as machines with a GPU have them there: for
-# what programs were linked with, and for what they open.
+# Libraries with these names in LD_LIBRARY_PATH, as on machines with a GPU, do not take precedence
+# either: neither for linked libraries nor for dlopen.
 mkdir gpu
 echo 'int gpu;' >gpu.c
 for name in libcuda.so.1 libcudart.so.13; do
@@ -308,7 +308,7 @@ for case in clean other-names; do
     expect_no_err
 done
 
-# ---- wrong use ----
+# ---- usage errors ----
 
 run "$acre" run --help
 expect_rc 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# acre stats: files and processes that are none, damaged files, a program that has gone. What a
-# running program shows is in tests/api/test_stats_export.c.
+# acre stats: invalid files and process ids, damaged files, and a program that has exited.
+# tests/api/test_stats_export.c tests running programs.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
@@ -18,7 +18,7 @@ expect_rc 0
 expect_json '.schema == "acre-stats/1" and (.is_running | not) and .pid > 0 and .rows == []'
 expect_json '.rows_missing == 0 and .refreshed_ns >= .started_ns'
 
-# A program that is still there, looked at until it ends.
+# A running program, read until it exits.
 "$acre" bench pool --quick --device soft >/dev/null 2>&1 &
 idle=$!
 ACRE_STATS='running.%p' "$acre" bench pool --quick --device soft >/dev/null 2>&1 &
@@ -31,7 +31,7 @@ run "$acre" stats "$idle"
 expect_rc 2
 expect_err "^acre: process $idle: "
 run "$acre" stats --watch 0.05 --json "$pid"
-if [ "$rc" -eq 0 ]; then # it may have ended before it was looked at
+if [ "$rc" -eq 0 ]; then # the program may have exited before
     check "several documents, the last of them of a program that has gone" \
         jq -s -e "length > 0 and all(.pid == $pid) and (.[-1].is_running | not)" "$out"
 fi
@@ -40,7 +40,7 @@ run "$acre" stats "running.$pid"
 expect_rc 0
 expect_out '\(ended\)'
 
-# Files that are none, and damaged ones.
+# Files that are not statistics, and damaged ones.
 echo 'dear reader' >letter
 expect_unreadable stats /nonexistent . letter /dev/null
 run "$acre" stats 999999999
@@ -55,7 +55,7 @@ make_broken demo.stats 8 '\377'
 run "$acre" stats broken
 expect_rc 2
 expect_err 'unsupported format'
-# A row of nonsense steers no terminal.
+# A corrupt row prints no control characters to the terminal.
 header=$(od -An -tu4 -j12 -N4 demo.stats | tr -d ' ')
 make_broken demo.stats "$header" '\2\0\0\0\1\0\0\0' "$((header + 24))" '\033[31mname'
 run "$acre" stats broken
@@ -63,7 +63,7 @@ expect_rc 0
 expect_plain
 expect_out '^\?\[31mname '
 
-# Wrong use.
+# Usage errors.
 run "$acre" stats
 expect_rc 64
 expect_err 'no file or process given'

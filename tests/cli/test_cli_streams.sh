@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Data on stdout, messages on stderr, colour on terminals only, and what cannot be written is said.
+# Data on stdout, messages on stderr, colour on terminals only, and write errors are reported.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
@@ -12,7 +12,7 @@ for command in info doctor demo; do
     expect_plain
 done
 
-# On a terminal there is colour, unless NO_COLOR or a dumb one forbids it.
+# On a terminal the output has colour, unless NO_COLOR is set or the terminal is dumb.
 if command -v script >/dev/null; then
     tty() { run "$no_gpu" "$@" script -qec "'$acre' info" /dev/null; }
     escape=$(printf '\033')
@@ -27,8 +27,8 @@ if command -v script >/dev/null; then
     check "an empty NO_COLOR is none" grep -q "$escape" "$out"
 fi
 
-# stdout is full or closed: exit 2 and a line that says so. The reason is known unless the output is
-# longer than stdio's buffer, as that of --help.
+# stdout is full or closed: exit 2 and a message. The message has the reason unless the output is
+# longer than stdio's buffer, as with --help.
 full() {
     last="$* >/dev/full"
     env "$no_gpu" "$small" "$@" >/dev/full 2>"$err"
@@ -60,7 +60,7 @@ last='info with stdin and stderr closed'
 expect_rc 0
 expect_out '^soft:0 '
 
-# JSON is one document and nothing else, whatever is said on stderr.
+# JSON is one document and nothing else, whatever is printed on stderr.
 run "$no_gpu" ACRE_SOFT_BYTE=1 "$acre" info --json
 expect_rc 0
 check "one document" test "$(jq -s length "$out")" -eq 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# acre trace: the summary, the list, packing, damaged files; ACRE_TRACE as a user sets it.
+# acre trace: the summary, the list, compression, damaged files; ACRE_TRACE as a user sets it.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
@@ -23,7 +23,7 @@ expect_out '^chunk-create +[0-9]+$'
 run_leaks "$acre" trace --json demo.trace
 expect_rc 0
 expect_json '.schema == "acre-trace/1" and .state == "running" and (.is_written | not)'
-# The demo frees some blocks twice, to show that this is refused.
+# The demo makes some double frees, to show that they are refused.
 expect_json '.kinds.alloc > 0 and .kinds.alloc == .kinds.free - .kinds["free-refused"] + .live_blocks'
 expect_json '.events == ([.kinds[]] | add) and .threads >= 1 and .streams >= 1'
 expect_json '.peak_bytes > 0 and .peak_real_bytes >= .peak_bytes and .live_bytes == 0'
@@ -38,8 +38,8 @@ expect_out '^[0-9]+\.[0-9]{9} 0 thread-begin$'
 expect_out ' alloc block=1 at=0x[0-9a-f]+ bytes=[0-9]+ real=[0-9]+ pool=1 stream=0x[0-9a-f]+$'
 cp "$out" list
 
-# Packed it is smaller (how much depends on its times: slow machines have more different ones), and
-# says the same.
+# A packed trace is smaller and has the same contents. How much smaller depends on its times: slow
+# machines have more distinct ones.
 run_leaks "$acre" trace --pack demo.gz demo.trace
 expect_rc 0
 expect_no_out
@@ -58,7 +58,7 @@ run "$acre" trace --pack none/demo.gz demo.trace
 expect_rc 2
 expect_err 'cannot write none/demo.gz'
 
-# A limit, and a ring.
+# A size limit, and a ring buffer.
 run "$no_gpu" ACRE_TRACE=small.trace ACRE_TRACE_BYTES=1MiB "$acre" bench pool --quick --device soft
 expect_rc 0
 expect_err 'warning.*trace has ended: it reached its limit of 1048576 bytes'
@@ -75,7 +75,7 @@ run "$acre" trace --json ring.trace
 expect_rc 0
 expect_json '.is_ring and .state == "running"'
 
-# A disk without room: the program goes on. (Sanitizers and coverage need larger files for themselves.)
+# A full disk: the program continues. (Sanitizers and coverage need larger files.)
 if ! is_sanitized && ! grep -q '^ACRE_COVERAGE:BOOL=ON' "$ACRE_BUILD/CMakeCache.txt"; then
     # shellcheck disable=SC2016 # for the inner shell
     run "$no_gpu" ACRE_TRACE=full.trace bash -c 'ulimit -f 2; exec "$0" "$@"' "$acre" info --device cuda
@@ -83,7 +83,7 @@ if ! is_sanitized && ! grep -q '^ACRE_COVERAGE:BOOL=ON' "$ACRE_BUILD/CMakeCache.
     expect_err 'warning.*no trace is written: full.trace: File too large'
 fi
 
-# %p, and files that cannot be.
+# %p, and invalid paths.
 run "$no_gpu" ACRE_TRACE='p%p.trace' "$acre" info --device soft
 expect_rc 0
 check "a file with the number" compgen -G 'p[0-9]*.trace'
@@ -96,7 +96,7 @@ run "$no_gpu" ACRE_TRACE=/nonexistent/t "$acre" info --device soft
 expect_rc 2
 expect_err 'ACRE_TRACE: /nonexistent/t: No such file'
 
-# Not traces, and damaged ones.
+# Files that are not traces, and damaged ones.
 expect_unreadable trace /nonexistent . letter /dev/null
 : >empty
 run "$acre" trace empty
@@ -118,7 +118,7 @@ head -c 3000 demo.gz >cut.gz
 run "$acre" trace cut.gz
 expect_rc 2
 
-# Wrong use.
+# Usage errors.
 run "$acre" trace
 expect_rc 64
 expect_err 'no file given'

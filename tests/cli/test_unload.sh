@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A program that loads libacre.so at run time, uses it, unloads it and ends with threads of the
-# library still there: no crash. The program is Python, which does not link the library.
+# A program loads libacre.so at run time, uses it, unloads it and exits while threads of the library
+# still run: no crash. The program is Python, which does not link the library.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
 
-# A sanitizer's runtime would have to be in the program first.
+# A sanitizer's runtime would have to be loaded first.
 if nm -D "$ACRE_BUILD/libacre.so" | grep -Eq ' U __(asan|tsan|ubsan)_'; then
     echo "the library is built with a sanitizer"
     exit 77
@@ -25,7 +25,7 @@ library = ctypes.CDLL(path)
 device, stream = ctypes.c_void_p(), ctypes.c_void_p()
 assert library.acre_open(b"soft", None, ctypes.byref(device)) == 0
 assert library.acre_stream_create(device, 1, ctypes.byref(stream)) == 0
-# A thread that has a record in the library when it ends, after the unloading.
+# A thread with a record in the library that exits after the unload.
 gate = threading.Event()
 def other():
     library.acre_stream_sync(device, stream)

@@ -19,7 +19,8 @@ static int is_listed(const char *name) {
     return 0;
 }
 
-/* Copies the identifier at `text` when it is a constant: CU_..., CUDA_SUCCESS, CUDA_ERROR_... */
+/* If the identifier at `text` is a constant (CU_..., CUDA_SUCCESS, CUDA_ERROR_...), copies it to
+ * `name`. */
 static int constant_at(const char *text, char name[80]) {
     size_t length = 0;
 

@@ -1,6 +1,6 @@
 /*
- * The table that abi_ours.c and abi_cuda.c each make from abi_values.h, for abi_check.c. The two
- * cannot include both cuda_abi.h and cuda.h, hence a third file that sees neither.
+ * abi_ours.c and abi_cuda.c each generate this table from abi_values.h, for abi_check.c. No file
+ * can include both cuda_abi.h and cuda.h, hence a third file that includes neither.
  */
 #ifndef ACRE_TESTS_ABI_TABLE_H
 #define ACRE_TESTS_ABI_TABLE_H
@@ -15,7 +15,7 @@ struct abi_row {
 extern const struct abi_row abi_ours[];
 extern const size_t abi_ours_count;
 
-/* Only linked in when the toolkit's cuda.h was found. */
+/* Linked only if the toolkit's cuda.h was found. */
 extern const struct abi_row abi_cuda[];
 extern const size_t abi_cuda_count;
 

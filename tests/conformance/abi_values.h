@@ -1,8 +1,8 @@
 /*
- * Everything that cuda_abi.h and the toolkit's cuda.h must agree about: ABI_SIZE(type),
- * ABI_OFFSET(type, member), ABI_SIGNED(type), ABI_VALUE(constant). Included by abi_ours.c after
- * cuda_abi.h and by abi_cuda.c after cuda.h; abi_check.c compares the two tables, and that every
- * constant of cuda_abi.h is listed here.
+ * Everything that cuda_abi.h and the toolkit's cuda.h must agree on: ABI_SIZE(type),
+ * ABI_OFFSET(type, member), ABI_SIGNED(type), ABI_VALUE(constant). abi_ours.c includes it after
+ * cuda_abi.h, and abi_cuda.c after cuda.h. abi_check.c compares the two tables, and checks that
+ * every constant of cuda_abi.h is listed here.
  */
 /* clang-format off */
 

@@ -1,12 +1,12 @@
-# Two programs that are no cmocka tests: the conformance suite, whose lines are compared with those
-# that a real GPU gave, and the comparison of cuda_abi.h with the toolkit's cuda.h.
+# Two programs that are not cmocka tests: the conformance suite, whose lines are compared with those
+# of a real GPU, and the comparison of cuda_abi.h with the toolkit's cuda.h.
 file(GLOB conformance_sources CONFIGURE_DEPENDS tests/conformance/conf*.c)
 acre_test_program(conformance conformance ${conformance_sources})
 set(stored ${PROJECT_SOURCE_DIR}/tests/data/conformance-h200.txt)
 acre_test_run(conformance_soft conformance $<TARGET_FILE:conformance> --driver soft --check ${stored})
 
-# On a GPU the group that breaks the device is a test of its own, to be run outside
-# compute-sanitizer. The names of the others are read off the runner, so that none is forgotten.
+# On a GPU the group that breaks the device is a separate test, which runs outside
+# compute-sanitizer. The other groups are read from the runner, so that none is forgotten.
 file(STRINGS tests/conformance/conformance.c lines REGEX "&conf_group_")
 string(REGEX MATCHALL "&conf_group_[a-z_]+" groups "${lines}")
 list(TRANSFORM groups REPLACE "&conf_group_" "")

@@ -1,9 +1,9 @@
 /*
- * Conformance: memory in stream order.
+ * Conformance: stream-ordered memory.
  *
- * Blocks are larger than what a driver takes for a pool at a time, so that what it does with one
- * of them is not hidden by what else the pool has. How many bytes a pool keeps beyond what is asked
- * for is a driver's own affair: only what must hold is said.
+ * Blocks are larger than the step in which a driver grows a pool, so that the rest of the pool does
+ * not hide what happens to one block. Drivers differ in how many bytes a pool keeps beyond the
+ * requests, so the cases print only what must hold.
  */
 #include "conf_pool.h"
 
@@ -11,8 +11,8 @@
 
 enum { ASYNC_BYTES = 64 << 20 };
 
-/* A pool and two streams that nothing orders. The gate is here because a stream may look at it
- * until it is waited for, at the end. */
+/* A pool and two streams that are not ordered. The gate is a member because a stream may read it
+ * until the final synchronisation. */
 struct async {
     CUmemoryPool pool;
     CUstream one, two;
@@ -33,7 +33,7 @@ static void async_drop(struct async *a) {
     conf_need("destroy", conf.drv->cuMemPoolDestroy(a->pool));
 }
 
-/* A case that has them. */
+/* A case with these objects. */
 #define ASYNC_CASE(name)                                                                           \
     static void name##_with(struct async *a);                                                      \
     static void name(void) {                                                                       \
@@ -102,7 +102,7 @@ ASYNC_CASE(async_free_null) {
     conf_code("null", conf.drv->cuMemFreeAsync(0, a->one));
 }
 
-/* By the call for plain memory. */
+/* cuMemFree of stream-ordered memory. */
 ASYNC_CASE(async_free_plainly) {
     CUdeviceptr ptr;
 
@@ -113,7 +113,7 @@ ASYNC_CASE(async_free_plainly) {
     conf_code("twice", conf.drv->cuMemFree(ptr));
 }
 
-/* Plain memory by the call in stream order. Twice is not asked for: the driver then hangs. */
+/* cuMemFreeAsync of plain memory. There is no double free: the driver would hang. */
 static void async_free_of_plain(void) {
     struct async a;
     CUdeviceptr plain = 0;
@@ -124,7 +124,7 @@ static void async_free_of_plain(void) {
     async_drop(&a);
 }
 
-/* Freeing by the plain call does not wait for the streams. */
+/* cuMemFree of stream-ordered memory does not wait for the streams. */
 ASYNC_CASE(async_free_waits_not) {
     CUdeviceptr ptr;
 
@@ -154,7 +154,7 @@ ASYNC_CASE(async_use) {
     conf_code("free", conf.drv->cuMemFreeAsync(ptr, a->one));
 }
 
-/* The call comes back at once, and so do alloc and free, however busy the stream is. */
+/* Fill, alloc and free return at once, even while the stream is busy. */
 ASYNC_CASE(async_is_late) {
     CUdeviceptr ptr;
 
@@ -183,7 +183,7 @@ ASYNC_CASE(async_reuse_same_stream) {
     }
 }
 
-/* Freed on a stream that stands at a gate, taken on another one. */
+/* Freed on a stream that is blocked by a gate, then allocated on another stream. */
 ASYNC_CASE(async_reuse_busy) {
     CUdeviceptr ptr, again;
 
@@ -197,7 +197,8 @@ ASYNC_CASE(async_reuse_busy) {
     }
 }
 
-/* With an event between them, as the attribute allows or not; nothing else is allowed. */
+/* As reuse-busy, with an event between the streams. One attribute allows reuse through events; the
+ * others are off. */
 static void async_reuse_event(void) {
     int follow;
 
@@ -232,9 +233,9 @@ static void async_done_note(void *flag) {
     atomic_store((_Atomic int *)flag, 1);
 }
 
-/* Freed on a stream that is through, as a host function behind the free has said. Where it is not
- * allowed an H200 does it all the same, and the soft driver does not: it is to show what a program
- * relies on. */
+/* Freed on a stream whose work is done, as a host function behind the free reports. Where the
+ * attribute forbids reuse, an H200 reuses the block anyway. The soft driver does not, so that
+ * programs do not come to rely on it. */
 ASYNC_CASE(async_reuse_done) {
     CUdeviceptr ptr, again;
     _Atomic int done = 0;
@@ -250,7 +251,7 @@ ASYNC_CASE(async_reuse_done) {
     conf_need("free", conf.drv->cuMemFreeAsync(again, a->two));
 }
 
-/* Whatever the attributes say, after a sync. */
+/* After a sync, whatever the attributes are. */
 ASYNC_CASE(async_reuse_synced) {
     CUdeviceptr ptr, again;
 
@@ -289,7 +290,7 @@ ASYNC_CASE(async_statistics) {
     conf_fact("reserved", (long long)pool_get(a->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
 }
 
-/* What a sync gives back, by stream, event and context; and what the threshold keeps. */
+/* What a sync of a stream, an event or a context releases, and what the threshold keeps. */
 static void async_release(void) {
     struct async a;
     CUevent event = NULL;
@@ -333,7 +334,7 @@ ASYNC_CASE(async_info) {
     conf_fact("given-back", after >= during + most);
 }
 
-/* The pool has that much, and nobody uses it. */
+/* Leaves the pool with `bytes` of idle memory. */
 static void async_keep(struct async *a, size_t bytes) {
     conf_need("sync", conf.drv->cuCtxSynchronize());
     conf_need("free", conf.drv->cuMemFreeAsync(async_take(a, bytes, a->one), a->one));
@@ -341,7 +342,7 @@ static void async_keep(struct async *a, size_t bytes) {
     conf_fact("kept", pool_get(a->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= bytes);
 }
 
-/* What a pool keeps is there for other pools, for plain memory and for chunks. */
+/* Idle memory of a pool serves other pools, plain allocations and chunks. */
 static void async_kept_for_all(void) {
     size_t most, before = 0, total = 0;
     struct async a, other;
@@ -368,7 +369,7 @@ static void async_kept_for_all(void) {
     async_drop(&a);
 }
 
-/* The pool is gone for the program, its memory is not. */
+/* The handle of the pool is destroyed; its blocks stay valid. */
 static void async_destroyed_pool(void) {
     struct async a;
     CUdeviceptr ptr, other = 0;
@@ -433,7 +434,7 @@ ASYNC_CASE(async_pointer) {
     conf_need("free", conf.drv->cuMemFreeAsync(ptr, a->one));
 }
 
-/* The older ways of sharing are not for it. */
+/* Legacy IPC and sync-memops do not support this memory. */
 ASYNC_CASE(async_pointer_older) {
     CUipcMemHandle handle;
     CUdeviceptr ptr;
@@ -452,7 +453,7 @@ ASYNC_CASE(async_pointer_older) {
     conf_need("free", conf.drv->cuMemFreeAsync(ptr, a->one));
 }
 
-/* Elsewhere than on the captured stream nothing is wrong with it. */
+/* Another stream is being captured: alloc and free still work. */
 ASYNC_CASE(async_beside_capture) {
     CUgraph graph = NULL;
     CUdeviceptr ptr = 0;
@@ -465,8 +466,8 @@ ASYNC_CASE(async_beside_capture) {
         conf_need("graph", conf.drv->cuGraphDestroy(graph));
 }
 
-/* In a capture an allocation belongs to the graph; the soft driver, which launches none, refuses.
- */
+/* In a capture the allocation belongs to the graph. The soft driver has no allocation nodes and
+ * refuses. */
 ASYNC_CASE(async_capture) {
     CUgraph graph = NULL;
     CUdeviceptr ptr = 0;
@@ -479,7 +480,7 @@ ASYNC_CASE(async_capture) {
         conf_need("graph", conf.drv->cuGraphDestroy(graph));
 }
 
-/* Streams need no current context, the default ones do. */
+/* Created streams need no current context; the default streams do. */
 ASYNC_CASE(async_no_context) {
     CUcontext ctx = NULL;
     CUdeviceptr ptr = 0;

@@ -1,8 +1,8 @@
 /*
- * Conformance: stream capture as a state, and what each call says while a capture is on.
+ * Conformance: stream capture as a state, and the result of each call during a capture.
  *
- * For most calls one line with three words, one per capture mode:
- * "mode=code of the call/state of the capture after it/code of ending it/graph or none".
+ * Most calls have one line with three words, one per capture mode: "mode=code of the call/state of
+ * the capture after it/code of ending it/graph or none".
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -13,16 +13,16 @@
 static const char *const capture_modes[] = {"global", "thread-local", "relaxed"};
 static const char *const capture_states[] = {"none", "active", "invalidated"};
 
-/* Made anew for each try, since a call may take one of them away. */
+/* Created again for each try, since a call may destroy one of them. */
 static struct {
     CUstream captured, other;
     CUevent done;     /* recorded outside and complete */
     CUevent fresh;    /* not recorded */
     CUdeviceptr ptr;  /* device memory, 0 once freed */
     void *host;       /* pinned memory, NULL once freed */
-    CUdeviceptr made; /* by the call, to be freed after the capture */
-    CUgraph graph;    /* another one, empty; NULL once destroyed */
-    CUgraphExec exec; /* of that; NULL once destroyed */
+    CUdeviceptr made; /* allocated by the call, freed after the capture */
+    CUgraph graph;    /* another graph, empty; NULL once destroyed */
+    CUgraphExec exec; /* of that graph; NULL once destroyed */
     struct conf_range range;
 } capture;
 
@@ -64,7 +64,8 @@ static void capture_drop(void) {
         conf_need("destroy", conf.drv->cuStreamDestroy(capture.other));
 }
 
-/* Ends the capture and destroys the graph; says the state before, the code and the graph. */
+/* Ends the capture and destroys the graph. Writes the state before, the code and whether there was
+ * a graph. */
 static void capture_end(char *text, size_t bytes) {
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
     CUgraph graph = NULL;
@@ -158,7 +159,7 @@ static CUresult capture_call_managed(void) {
     return code;
 }
 
-/* The first refusal among the four steps of memory by hand and their undoing. */
+/* Returns the first error among the four steps of mapping a chunk and their reverse. */
 static CUresult capture_call_by_hand(void) {
     CUmemAllocationProp prop = conf_prop();
     CUmemGenericAllocationHandle handle = 0;
@@ -290,7 +291,7 @@ static CUresult capture_call_host_function(void) {
     return conf.drv->cuLaunchHostFunc(capture.captured, capture_nothing, NULL);
 }
 
-/* Another stream joins by waiting for an event of the capture, and is joined again or not. */
+/* Another stream joins the capture by waiting for its event, and is then joined back, or not. */
 static CUresult capture_call_fork_join(void) {
     CUresult code = conf.drv->cuEventRecord(capture.fresh, capture.captured);
 
@@ -322,7 +323,7 @@ static void *capture_thread(void *arg) {
     return (void *)(uintptr_t)(*call)();
 }
 
-/* The call on another thread than the one that captures. */
+/* Makes the call on a thread other than the capturing one. */
 static CUresult capture_elsewhere(CUresult (*call)(void)) {
     pthread_t thread;
     void *result = (void *)(uintptr_t)CUDA_ERROR_UNKNOWN;
@@ -353,7 +354,7 @@ static CUresult capture_call_end_elsewhere(void) {
     return capture_elsewhere(capture_end_now);
 }
 
-/* The graph that is being captured into. */
+/* Returns the graph of the current capture. */
 static CUgraph capture_graph(void) {
     CUstreamCaptureStatus state;
     CUgraph graph = NULL;
@@ -567,7 +568,7 @@ static void capture_exchange(void) {
     conf_fact("was", mode);
 }
 
-/* The event of a capture, after the capture has ended. */
+/* An event recorded in a capture, after the capture has ended. */
 static void capture_event_after(void) {
     CUgraph graph = NULL;
 

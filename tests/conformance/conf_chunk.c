@@ -1,6 +1,6 @@
 /*
- * Conformance: chunks (cuMemCreate, cuMemRelease and what is asked about them) and reservations of
- * addresses. What is mapped where is in conf_map.c.
+ * Conformance: chunks (cuMemCreate, cuMemRelease and queries about them) and address reservations.
+ * Mappings are in conf_map.c.
  */
 #include <string.h>
 
@@ -117,7 +117,7 @@ static void chunk_create_host(void) {
     chunk_try("bad-node", conf.chunk_bytes, &prop, 0);
 }
 
-/* ---- what a handle is ------------------------------------------------------------------------ */
+/* ---- chunk handles --------------------------------------------------------------------------- */
 
 static void chunk_properties(void) {
     CUmemGenericAllocationHandle handle = 0;
@@ -153,7 +153,7 @@ static void chunk_release_twice(void) {
     conf_code("again", conf.drv->cuMemRelease(handle));
 }
 
-/* The handle of a mapped chunk from an address; it is a reference of its own. */
+/* A handle from the address of a mapped chunk; it is a separate reference. */
 static void chunk_retain(void) {
     CUmemGenericAllocationHandle handle = 0;
     struct conf_range range;
@@ -173,7 +173,7 @@ static void chunk_retain(void) {
     conf_range_drop(&range);
 }
 
-/* Memory goes when the last mapping and the last reference go, in whatever order. */
+/* The memory is freed with its last mapping or its last reference, whichever comes later. */
 static void chunk_release_mapped(void) {
     CUmemGenericAllocationHandle handle = 0;
     CUmemAllocationProp prop = conf_prop();
@@ -243,7 +243,7 @@ static void chunk_reserve_alignments(void) {
     chunk_try_reserve("1g", chunk, (size_t)1 << 30, 0, 0);
 }
 
-/* A hint is advice: a free place is taken, an occupied one gives another place. */
+/* A hint is advice: free addresses are used; for occupied ones the driver chooses others. */
 static void chunk_reserve_hints(void) {
     size_t bytes = 16 * conf.chunk_bytes;
     CUdeviceptr first = 0, second = 0;
@@ -275,7 +275,7 @@ static void chunk_reserve_hints(void) {
     }
 }
 
-/* Only exactly what was reserved can be given back. */
+/* Only a whole reservation can be freed. */
 static void chunk_address_free(void) {
     size_t chunk = conf.chunk_bytes;
     CUdeviceptr base = 0;
@@ -291,7 +291,7 @@ static void chunk_address_free(void) {
     conf_code("null", conf.drv->cuMemAddressFree(0, chunk));
 }
 
-/* Two reservations side by side are two: neither can be freed together with the other. */
+/* Two adjacent reservations are separate: one call cannot free both. */
 static void chunk_address_free_neighbours(void) {
     size_t chunk = conf.chunk_bytes;
     CUdeviceptr first = 0, second = 0;

@@ -1,4 +1,4 @@
-/* Comparing a run of the conformance suite with the stored one; see conf_run.h. */
+/* Compares a run of the conformance suite with the stored one; see conf_run.h. */
 #include "conf_run.h"
 
 #include <stdio.h>
@@ -50,7 +50,7 @@ int conf_in_list(const char *list, const char *name, size_t length) {
     return 0;
 }
 
-/* "group.case" of a line, mark left out. */
+/* Returns the "group.case" of a line, without the [cuda] mark. */
 static const char *line_name(const char *text, size_t *length) {
     if (strncmp(text, CUDA_MARK, strlen(CUDA_MARK)) == 0)
         text += strlen(CUDA_MARK);
@@ -90,7 +90,7 @@ static int read_lines(const char *path, struct conf_lines *lines) {
     return 0;
 }
 
-/* Does this stored line take part in the comparison? */
+/* Returns 1 if this stored line takes part in the comparison. */
 static int is_wanted(const char *text, int soft, const char *only) {
     size_t length;
     const char *name = line_name(text, &length);

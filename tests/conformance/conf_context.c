@@ -1,15 +1,15 @@
 /*
- * Conformance: contexts that a program makes for itself, and the primary one reset. What may crash
- * a driver, such as anything that is told about a context after its end, runs alone.
+ * Conformance: contexts that a program creates, and a reset of the primary context. Cases that may
+ * crash a driver, such as calls with a destroyed context, run alone.
  */
 #include <pthread.h>
 #include <string.h>
 
 #include "conformance.h"
 
-/* ---- own contexts ---------------------------------------------------------------------------- */
+/* ---- contexts of the program ----------------------------------------------------------------- */
 
-/* A new context, current; NULL when there is none. */
+/* Creates a context and makes it current. Returns NULL on failure. */
 static CUcontext own_make(void) {
     CUcontext ctx = NULL;
 
@@ -82,7 +82,7 @@ static void own_say_set_flags(void) {
     }
 }
 
-/* The primary one says in any case that host memory is mapped. */
+/* The primary context always reports that host memory is mapped. */
 static void own_set_flags(void) {
     CUcontext ctx = own_make();
 
@@ -161,7 +161,7 @@ static void own_limits(void) {
     conf_need("destroy", conf.drv->cuCtxDestroy(ctx));
 }
 
-/* Memory says whose it is, and is reached and freed from the other context, too. */
+/* Memory reports its context; the other context can access and free it, too. */
 static void own_memory(void) {
     CUcontext ctx = own_make(), whose = NULL;
     CUdeviceptr ptr = 0, other = 0;
@@ -206,7 +206,7 @@ static void own_fill(void) {
     conf_code("sync", conf.drv->cuCtxSynchronize());
 }
 
-/* Whose work freeing waits for, when memory is of one context and freed in another. */
+/* Which work cuMemFree waits for, if the memory belongs to another context than the current one. */
 static void own_free_waits(void) {
     CUcontext ctx = NULL;
     CUdeviceptr ptr = 0;
@@ -225,7 +225,7 @@ static void own_free_waits(void) {
     conf_code("sync", conf.drv->cuCtxSynchronize());
 }
 
-/* The same of host memory. */
+/* As free-waits, for host memory. */
 static void own_free_host_waits(void) {
     static unsigned char pages[2 << 20];
     CUcontext ctx = NULL;
@@ -254,7 +254,7 @@ static void own_free_host_waits(void) {
     }
 }
 
-/* What it made goes with it. */
+/* Destroying a context frees its memory. */
 static void own_end_of_memory(void) {
     CUdeviceptr ptr = 0, large = 0, managed = 0;
     size_t before = 0, after = 0, total = 0;
@@ -324,9 +324,9 @@ static void own_streams(void) {
     conf_need("free", conf.drv->cuMemFree(ptr));
 }
 
-/* ---- after the end --------------------------------------------------------------------------- */
+/* ---- destroyed contexts ---------------------------------------------------------------------- */
 
-/* It was under another one on the stack, and comes to the top when that goes. */
+/* A destroyed context below another on the stack becomes current when that one is destroyed. */
 static void own_dead_on_stack(void) {
     CUcontext first = own_make(), second = own_make(), popped = NULL;
     CUdeviceptr ptr = 0;
@@ -377,7 +377,7 @@ static void *own_thread_run(void *arg) {
     return NULL;
 }
 
-/* Destroyed by one thread, it stays current on another. */
+/* A context destroyed by one thread stays current on another. */
 static void own_dead_on_thread(void) {
     struct own_thread t;
     pthread_t thread;
@@ -412,7 +412,7 @@ static void own_dead_asked(void) {
     conf_code("version", conf.drv->cuCtxGetApiVersion(ctx, &version));
 }
 
-/* Which of two codes it gets is up to chance. */
+/* The driver returns one of two codes at random. */
 static void own_dead_destroyed(void) {
     CUcontext ctx = own_make();
     CUresult code;
@@ -448,7 +448,7 @@ static const struct conf_case own_cases[] = {
 };
 CONF_GROUP(own, 0);
 
-/* ---- the primary context, reset -------------------------------------------------------------- */
+/* ---- reset of the primary context ------------------------------------------------------------ */
 
 static void reset_say_state(void) {
     unsigned int flags = 99;
@@ -459,7 +459,8 @@ static void reset_say_state(void) {
     conf_value("active", code, active);
 }
 
-/* All that it held is gone, whoever retains it; retained again it is as new, and still current. */
+/* A reset destroys everything in the context, whatever its reference count. Retained again it is
+ * new, and still current. */
 static void reset_memory(void) {
     CUdeviceptr ptr = 0, large = 0, after = 0;
     size_t bytes = 0;
@@ -493,7 +494,7 @@ static void reset_memory(void) {
     conf_code("free", conf.drv->cuMemFree(after));
 }
 
-/* Resetting releases nothing: the counts go on. */
+/* A reset does not change the reference count. */
 static void reset_counts(void) {
     CUcontext again = NULL;
 
@@ -510,7 +511,7 @@ static void reset_counts(void) {
     conf_code("release", conf.drv->cuDevicePrimaryCtxRelease(conf.dev));
 }
 
-/* What it answers while it does not live. */
+/* The primary context while it is inactive. */
 static void reset_inactive(void) {
     CUdeviceptr ptr = 0;
     CUcontext again = NULL;
@@ -556,7 +557,7 @@ static void reset_flags(void) {
     reset_say_state();
 }
 
-/* An own context of the same device is none of its business. */
+/* A reset does not affect other contexts of the device. */
 static void reset_beside_own(void) {
     CUcontext ctx = own_make();
     CUdeviceptr ptr = 0;

@@ -8,7 +8,7 @@
 
 enum { COPY_BYTES = 1 << 16 };
 
-/* Device memory for a case; said when there is none. */
+/* Allocates device memory for a case; prints a failure. */
 static CUdeviceptr copy_room(void) {
     CUdeviceptr ptr = 0;
 
@@ -108,7 +108,7 @@ static void copy_freed(void) {
     conf_code("sync", conf.drv->cuCtxSynchronize());
 }
 
-/* cuMemcpy and the typed forms on addresses of the other sort. */
+/* cuMemcpy, and the typed calls with addresses of the other type. */
 static void copy_unified(void) {
     uint32_t words[2] = {5, 6}, back[2] = {0, 0};
     CUdeviceptr ptr = copy_room();

@@ -1,8 +1,8 @@
 /*
- * Conformance: graphs from captures, what launches do, and how long user objects live.
+ * Conformance: graphs from captures, effects of launches, and lifetimes of user objects.
  *
- * A destructor is waited for at most GRAPH_PATIENCE_MS where it has to come, and GRAPH_PAUSE_MS
- * where it must not. Which calls are allowed during a capture is in conf_capture.c.
+ * A case waits up to GRAPH_PATIENCE_MS for a destructor that must run, and GRAPH_PAUSE_MS for one
+ * that must not. Which calls a capture allows is in conf_capture.c.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,8 +18,8 @@ static struct {
     CUgraph graph;     /* NULL: none */
     CUgraphExec exec;  /* NULL: none */
     _Atomic int ended; /* destructors called */
-    CUresult inside;   /* what a driver call inside one said */
-    pthread_t thread;  /* that called it */
+    CUresult inside;   /* code of a driver call inside a destructor */
+    pthread_t thread;  /* that ran the destructor */
 } graph;
 
 static int graph_make(void) {
@@ -68,7 +68,7 @@ static CUgraph graph_captured(void) {
     return made;
 }
 
-/* A new object whose only reference the graph gets. */
+/* Creates an object whose only reference belongs to the graph. */
 static void graph_hold(CUgraph holder) {
     CUuserObject object = NULL;
 
@@ -90,7 +90,7 @@ static int graph_end(void) {
                      conf.drv->cuGraphInstantiateWithFlags(&graph.exec, graph.graph, 0));
 }
 
-/* A graph, and an executable, with one fill and an object that nobody else has. */
+/* Creates a graph and an executable with one fill and an object that only they reference. */
 static int graph_with_object(void) {
     if (graph_make() != 0 || graph_begin(CU_STREAM_CAPTURE_MODE_RELAXED) != 0)
         return -1;
@@ -114,7 +114,7 @@ static void graph_say_ended(const char *label) {
     conf_fact(label, atomic_load(&graph.ended));
 }
 
-/* ---- what a capture tells -------------------------------------------------------------------- */
+/* ---- capture info ---------------------------------------------------------------------------- */
 
 static CUresult graph_info(CUstream stream, CUstreamCaptureStatus *state, cuuint64_t *id,
                            CUgraph *made) {
@@ -202,7 +202,7 @@ static void graph_launch(void) {
     conf_need("free", conf.drv->cuMemFreeHost(pinned));
 }
 
-/* Pageable memory is read and written by the launch, not by the capture. */
+/* The launch reads and writes pageable memory, not the capture. */
 static void graph_pageable(void) {
     static uint32_t from, to;
 
@@ -221,7 +221,7 @@ static void graph_pageable(void) {
     graph_drop();
 }
 
-/* The second launch waits for the first, which stands behind a gate on another stream. */
+/* The second launch waits for the first, which is blocked by a gate on another stream. */
 static void graph_serial(void) {
     struct conf_gate gate;
 
@@ -339,7 +339,7 @@ static void graph_object_failed(void) {
     graph_drop();
 }
 
-/* Alone: what a driver does that does not refuse calls in destructors is anybody's guess. */
+/* Runs alone: a driver that does not refuse calls inside a destructor may do anything. */
 static void graph_object_calls(void) {
     CUuserObject object = NULL;
 

@@ -1,9 +1,9 @@
 /*
- * Conformance: limits, the in-kernel heap's above all, modules, and (on a GPU only) launches.
+ * Conformance: limits (mainly of the in-kernel heap), modules, and launches (GPU only).
  *
- * The heap's limit may be set until a module that uses malloc is loaded. Modules are loaded whole
- * in group limits (CONF_EAGER); by default a GPU driver loads a function when it is first asked
- * for, which group launch shows.
+ * The heap limit may be set until a module that uses malloc is loaded. Group limits loads modules
+ * eagerly (CONF_EAGER). By default a GPU driver loads a function lazily, at its first use, which
+ * group launch shows.
  */
 #include "conformance.h"
 
@@ -146,7 +146,7 @@ static void launch_plain(void) {
     conf_need("unload", conf.drv->cuModuleUnload(module));
 }
 
-/* A kernel reaches memory mapped by hand, and memory of the host by its device pointer. */
+/* A kernel accesses a mapped chunk, and host memory through its device pointer. */
 static void launch_on_mapped(void) {
     CUfunction function = NULL;
     CUmodule module = NULL;
@@ -173,7 +173,7 @@ static void launch_on_mapped(void) {
     conf_need("unload", conf.drv->cuModuleUnload(module));
 }
 
-/* By default functions are loaded when first used: until when may the heap's limit be set? */
+/* By default functions are loaded lazily. Shows until when the heap limit may be set. */
 static void launch_heap_limit(void) {
     CUfunction function = NULL;
     CUmodule module = NULL;

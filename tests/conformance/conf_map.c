@@ -1,5 +1,5 @@
 /*
- * Conformance: mapping and unmapping chunks, and who may touch what is mapped.
+ * Conformance: mapping and unmapping chunks, and access rights of mappings.
  */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- map ------------------------------------------------------------------------------------- */
 
-/* What should not work is undone at once if it does, so that the next try starts afresh. */
+/* Undoes a mapping that should have failed, so that it does not affect the next try. */
 static void map_try(const char *label, CUdeviceptr ptr, size_t bytes, size_t offset,
                     CUmemGenericAllocationHandle handle, unsigned long long flags) {
     CUresult code = conf_code(label, conf.drv->cuMemMap(ptr, bytes, offset, handle, flags));
@@ -40,8 +40,8 @@ static void map_bounds(void) {
     conf_need("address-free", conf.drv->cuMemAddressFree(base, 4 * chunk));
 }
 
-/* The driver lets a mapping reach past its reservation; the soft driver does not, since whatever
- * lies there belongs to somebody else. */
+/* The driver allows a mapping past the end of its reservation. The soft driver does not, since
+ * those addresses belong to something else. */
 static void map_past_end(void) {
     CUmemGenericAllocationHandle handle = 0;
     CUmemAllocationProp prop = conf_prop();
@@ -89,7 +89,7 @@ static void map_over_mapped(void) {
     conf_range_drop(&range);
 }
 
-/* Across two reservations that happen to be neighbours. */
+/* Across two adjacent reservations. */
 static void map_across_reservations(void) {
     CUmemGenericAllocationHandle handle = 0;
     CUmemAllocationProp prop = conf_prop();
@@ -112,7 +112,7 @@ static void map_across_reservations(void) {
     conf_need("release", conf.drv->cuMemRelease(handle));
 }
 
-/* One chunk at two addresses: the same memory. */
+/* One chunk mapped at two addresses is the same memory. */
 static void map_twice(void) {
     size_t chunk = conf.chunk_bytes;
     struct conf_range range;
@@ -134,7 +134,8 @@ static void map_twice(void) {
     conf_range_drop(&range);
 }
 
-/* Unmapped and mapped elsewhere a chunk keeps its bytes: what acre calls moving. */
+/* A chunk keeps its bytes when it is unmapped and mapped elsewhere. acre relies on this to move
+ * chunks. */
 static void map_moved(void) {
     size_t chunk = conf.chunk_bytes;
     struct conf_range range;
@@ -198,7 +199,7 @@ static void map_unmap_bounds(void) {
     conf_code("not-reserved", conf.drv->cuMemUnmap(base, chunk));
 }
 
-/* One call may span several mappings; what it says about a hole among them. */
+/* One call may unmap several mappings; also with a hole among them. */
 static void map_unmap_several(void) {
     size_t chunk = conf.chunk_bytes;
     struct conf_range range;
@@ -275,7 +276,7 @@ static void access_ranges(void) {
     conf_range_drop(&range);
 }
 
-/* Inside one mapping of two granules: may half of it be opened? */
+/* Access to half of a mapping of two granules. */
 static void access_part_of_mapping(void) {
     size_t chunk = conf.chunk_bytes;
     struct conf_range range;
@@ -342,7 +343,8 @@ static void access_locations(void) {
     conf_range_drop(&range);
 }
 
-/* Copies and fills on memory that is mapped but closed, each alone: they may break the context. */
+/* Copies and fills on mapped memory without access. Each runs alone, since it may break the
+ * context. */
 static int access_closed(CUdeviceptr *base) {
     CUmemGenericAllocationHandle handle = 0;
     CUmemAllocationProp prop = conf_prop();
@@ -381,7 +383,7 @@ static void access_closed_fill(void) {
     conf_code("sync", conf.drv->cuCtxSynchronize());
 }
 
-/* The same after access was given and taken away again. */
+/* As access_closed_write, after access was granted and revoked. */
 static void access_taken_away(void) {
     CUdeviceptr base = 0;
 
@@ -444,7 +446,7 @@ static void access_past_mapped_copy(void) {
     conf_code("sync", conf.drv->cuCtxSynchronize());
 }
 
-/* Host chunks: the CPU and the GPU see the same memory, also across two of them. */
+/* Host chunks: the CPU and the GPU see the same memory, also across two chunks. */
 static void access_host_chunks(void) {
     size_t chunk = conf.chunk_bytes;
     CUmemGenericAllocationHandle handle[2] = {0, 0};

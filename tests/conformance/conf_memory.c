@@ -1,6 +1,6 @@
 /*
- * Conformance: plain device memory, host memory of the driver's making and registered host
- * memory, and managed memory (always small: never near what the card has free).
+ * Conformance: plain device memory, host memory allocated by the driver, registered host memory,
+ * and managed memory (always small: far less than the device has free).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static void plain_ranges(void) {
 static void plain_info(void) {
     size_t before = 0, during = 0, after = 0, total = 0;
     size_t bytes = conf.device_bytes / 8 < (256 << 20) ? conf.device_bytes / 8 : 256 << 20;
-    size_t most = bytes / 10 * 9; /* others may use the card meanwhile */
+    size_t most = bytes / 10 * 9; /* other programs may use the device meanwhile */
     CUdeviceptr ptr = 0;
 
     conf_code("info", conf.drv->cuMemGetInfo(&before, &total));
@@ -109,7 +109,7 @@ static const struct conf_case plain_cases[] = {
 };
 CONF_GROUP(plain, 0);
 
-/* ---- host memory of the driver's making ------------------------------------------------------ */
+/* ---- host memory allocated by the driver ----------------------------------------------------- */
 
 static void host_say_flags(void *host) {
     unsigned int flags = 99;
@@ -189,7 +189,7 @@ static void host_queries(void) {
 
 /* ---- registered host memory ------------------------------------------------------------------ */
 
-enum { HOST_PAGES = 16, HOST_PAGE = 65536 }; /* larger than the page of any machine here */
+enum { HOST_PAGES = 16, HOST_PAGE = 65536 }; /* larger than a page of any supported machine */
 
 static char *host_map(void) {
     char *memory = mmap(NULL, HOST_PAGES * HOST_PAGE, PROT_READ | PROT_WRITE,
@@ -249,7 +249,7 @@ static void host_register_odd(void) {
     munmap(memory, HOST_PAGES * HOST_PAGE);
 }
 
-/* Two registrations side by side: a copy may not cross from one to the other. */
+/* Two adjacent registrations: a copy must not cross from one to the other. */
 static void host_register_adjacent(void) {
     char *memory = host_map();
     CUdeviceptr device = 0;
@@ -304,7 +304,8 @@ static void managed_sizes(void) {
             conf_code("free", conf.drv->cuMemFree(ptr));
 }
 
-/* The host writes and reads directly, the device by copies and fills; prefetches move nothing. */
+/* The host accesses the memory directly, the device with copies and fills. A prefetch changes no
+ * contents. */
 static void managed_use(void) {
     CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST, 0};
     CUstream stream = NULL;
@@ -398,7 +399,8 @@ static void managed_say_all(CUdeviceptr ptr, size_t bytes) {
     managed_say("by", CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, ptr, bytes);
 }
 
-/* What was asked for is remembered for each page: the whole has what all of its pages have. */
+/* The driver keeps advice per page. A query of a range returns a value only if all its pages
+ * agree. */
 static void managed_ranges(void) {
     const CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST, 0};
     const size_t half = MANAGED_BYTES / 2;
@@ -461,7 +463,7 @@ static void managed_ranges_bad(void) {
     conf_need("free", conf.drv->cuMemFree(plain));
 }
 
-/* Who may use managed memory, in stream order: 0 bytes mean the whole allocation. */
+/* Attaching managed memory, in stream order. 0 bytes mean the whole allocation. */
 static void managed_attach(void) {
     CUstream stream = NULL;
     volatile uint32_t *words;
@@ -493,7 +495,7 @@ static void managed_attach(void) {
     conf_code("free", conf.drv->cuMemFree(ptr));
 }
 
-/* A managed block and a stream for the cases that follow; 0 after success. */
+/* Allocates managed memory and a stream for the following cases. Returns 0 on success. */
 static int attach_begin(CUdeviceptr *ptr, CUstream *stream) {
     return conf_need("alloc",
                      conf.drv->cuMemAllocManaged(ptr, MANAGED_BYTES, CU_MEM_ATTACH_GLOBAL)) != 0 ||

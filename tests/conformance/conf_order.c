@@ -1,7 +1,7 @@
 /*
- * Conformance: what waits for what. Group order: work on streams, by gates and fills whose final
- * value shows the order. Group wait: which calls of the host wait for running work, by making
- * them on a second thread while a gate is held closed.
+ * Conformance: ordering. Group order tests work on streams with gates, and with fills whose final
+ * value shows the order. Group wait tests which host calls wait for running work: it makes them on
+ * a second thread while a gate is closed.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 
 #include "conformance.h"
 
-/* What most cases here need: streams, an event and some device memory. */
+/* Streams, events and memory that most cases use. */
 static struct {
     CUstream blocking, free1, free2; /* free: CU_STREAM_NON_BLOCKING */
     CUevent event, event2;
-    CUdeviceptr ptr; /* two chunks' worth */
+    CUdeviceptr ptr; /* two chunks */
     void *host;
     struct conf_gate gate;
 } order;
@@ -69,7 +69,7 @@ static void order_same_stream(void) {
     order_drop();
 }
 
-/* Streams that are not ordered do not wait for each other. */
+/* Streams without an order do not wait for each other. */
 static void order_independent(void) {
     if (order_make() == 0 && conf_gate_close(&order.gate, order.free1) == 0) {
         conf_code("fill", order_fill(3, order.free2));
@@ -95,7 +95,7 @@ static void order_event_wait(void) {
     order_drop();
 }
 
-/* An edge through a third stream counts as well. */
+/* A dependency through a third stream counts too. */
 static void order_event_chain(void) {
     if (order_make() == 0 && conf_gate_close(&order.gate, order.free1) == 0) {
         conf_code("record", conf.drv->cuEventRecord(order.event, order.free1));
@@ -112,7 +112,7 @@ static void order_event_chain(void) {
     order_drop();
 }
 
-/* A wait takes what the event marks at that moment: a later record does not change it. */
+/* A wait uses the record that the event has at that moment; a later record does not change it. */
 static void order_wait_keeps_record(void) {
     if (order_make() == 0 && conf_gate_close(&order.gate, order.free1) == 0) {
         conf_code("record", conf.drv->cuEventRecord(order.event, order.free1));
@@ -129,7 +129,7 @@ static void order_wait_keeps_record(void) {
     order_drop();
 }
 
-/* A wait for an event that marks nothing yet waits for nothing, whatever it marks later. */
+/* A wait for an event without a record is a no-op, also if the event is recorded later. */
 static void order_wait_before_record(void) {
     if (order_make() == 0 && conf_gate_close(&order.gate, order.free1) == 0) {
         conf_code("wait", conf.drv->cuStreamWaitEvent(order.free2, order.event, 0));
@@ -142,7 +142,7 @@ static void order_wait_before_record(void) {
     order_drop();
 }
 
-/* An event destroyed after a wait for it was queued: the wait stays. */
+/* An event destroyed after a wait for it was queued: the wait remains. */
 static void order_event_destroyed(void) {
     CUevent event = NULL;
 
@@ -198,7 +198,7 @@ static void order_legacy_beside_free(void) {
     order_drop();
 }
 
-/* Two blocking streams with a use of the legacy one between them. */
+/* Two blocking streams with work on the legacy stream between them. */
 static void order_blocking_through_legacy(void) {
     CUstream second = NULL;
 
@@ -248,7 +248,7 @@ CONF_GROUP(order, 0);
 
 /* ---- which calls wait ------------------------------------------------------------------------ */
 
-/* Long enough that a call which does not wait has returned on a busy machine. */
+/* Long enough for a call that does not wait to return on a busy machine. */
 enum { WAIT_MS = 1000 };
 
 struct wait_call {
@@ -266,7 +266,7 @@ static void *wait_thread(void *arg) {
     return NULL;
 }
 
-/* Makes the call while `stream` stands at a closed gate: " label=CODE label-waits=0". */
+/* Makes the call while a closed gate blocks `stream`. Prints " label=CODE label-waits=0". */
 static void wait_say(const char *label, CUresult (*call)(void), CUstream stream) {
     struct wait_call wait = {.call = call};
     char text[64] = "";
@@ -290,7 +290,7 @@ static void wait_say(const char *label, CUresult (*call)(void), CUstream stream)
     conf_need("sync", conf.drv->cuStreamSynchronize(stream));
 }
 
-/* What the calls below take and leave. */
+/* Objects that the calls below allocate and free. */
 static struct {
     CUdeviceptr ptr, base;
     CUmemGenericAllocationHandle handle;
@@ -396,7 +396,7 @@ static CUresult wait_pinned_back(void) {
     return conf.drv->cuMemcpyDtoHAsync(order.host, order.ptr, 4096, order.free1);
 }
 
-/* Each pair is made once without a gate, so that what a driver does the first time is done. */
+/* Makes each pair of calls once without a gate, to warm up the driver. */
 static void wait_pair(const char *take, CUresult (*take_call)(void), const char *give,
                       CUresult (*give_call)(void)) {
     if (order_make() == 0 && conf_need(take, take_call()) == 0 &&
@@ -472,7 +472,7 @@ static void wait_behind_blocking(void) {
     order_drop();
 }
 
-/* Asynchronous copies of ordinary memory: which of them come back before they are done? */
+/* Asynchronous copies of pageable memory: which of them return before they are done? */
 static void wait_pageable(void) {
     wait_has.host = malloc(1 << 20);
     if (wait_has.host == NULL)

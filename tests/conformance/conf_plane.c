@@ -1,5 +1,5 @@
 /*
- * Conformance: memory in rows, fills of two bytes and of planes, copies between contexts.
+ * Conformance: pitched memory, fills of two bytes and of planes, copies between contexts.
  */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum { ROWS = 5, WIDTH = 300 };
 
-/* A plane of bytes, all zero; 0 when there is none. */
+/* Allocates a plane of zero bytes. Returns 0 on failure. */
 static CUdeviceptr plane_make(size_t *pitch) {
     CUdeviceptr ptr = 0;
 
@@ -209,7 +209,7 @@ static void plane_unaligned(void) {
     conf_need("free", conf.drv->cuMemFree(ptr));
 }
 
-/* Pageable memory that is said to be the device's, or to be found out. */
+/* Pageable memory declared as device memory, or as unified. */
 static void plane_said(void) {
     static const CUmemorytype types[] = {CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_UNIFIED};
     static const char *const from[] = {"from-device", "from-unified"};
@@ -249,7 +249,7 @@ static void plane_unaligned_null(void) {
     conf_code("null", conf.drv->cuMemcpy2DUnaligned(NULL));
 }
 
-/* Both sides in one context; with NULL for a context it is the current one. */
+/* Both sides in one context. A NULL context is the current one. */
 static void plane_peer(void) {
     CUdeviceptr a = 0, b = 0;
     char host[4] = {0};

@@ -1,8 +1,8 @@
 /*
- * Conformance: what the driver says about a pointer, for every kind of memory.
+ * Conformance: what the driver reports about a pointer, for every kind of memory.
  *
- * One line of cuPointerGetAttribute per kind. Values that are addresses are said as offsets from
- * the pointer, handles as set or none, ids only by comparison.
+ * One line of cuPointerGetAttribute per kind. Addresses are printed as offsets from the pointer,
+ * handles as set or none, ids only by comparison.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static void pointer_bytes(const char *label, CUpointer_attribute attribute, CUde
     conf_value(label, code, (long long)value);
 }
 
-/* Everything about one pointer. */
+/* Prints all attributes of one pointer. */
 static void pointer_all(CUdeviceptr ptr) {
     unsigned long long id = 0;
     CUcontext ctx = NULL;
@@ -153,7 +153,7 @@ static void pointer_by_hand_hole(void) {
     conf_range_drop(&range);
 }
 
-/* Mapped but closed, shareable, and asked to be reachable by other PCI devices. */
+/* Mapped without access, shareable, and requested to be accessible to other PCI devices. */
 static void pointer_by_hand_closed(void) {
     CUmemAllocationProp prop = conf_prop();
     struct conf_range range;
@@ -190,7 +190,7 @@ static void pointer_by_hand_host(void) {
         range.count = 1;
         conf_code("access", conf.drv->cuMemSetAccess(range.base, conf.chunk_bytes, desc, 2));
         pointer_all(range.base + 256);
-        /* The driver gives an address of its own as the base, and another one each time. */
+        /* The driver returns an internal address as the base, a different one each time. */
         conf_code("address-range", conf.drv->cuMemGetAddressRange(&base, &bytes, range.base + 256));
         conf_fact("bytes", (long long)bytes);
     }
@@ -221,7 +221,7 @@ static void pointer_freed(void) {
     pointer_all(ptr);
 }
 
-/* ---- ids, many attributes at once, setting --------------------------------------------------- */
+/* ---- ids, several attributes at once, setting ------------------------------------------------ */
 
 static unsigned long long pointer_id(CUdeviceptr ptr) {
     unsigned long long id = 0;

@@ -1,6 +1,6 @@
 /*
- * Conformance: the driver's own pools as objects, and pools between processes. Memory of them in
- * stream order is in conf_async.c.
+ * Conformance: the driver's pools as objects, and pools shared between processes. conf_async.c
+ * tests their stream-ordered memory.
  */
 #include "conf_pool.h"
 
@@ -49,7 +49,7 @@ static void pool_create(void) {
     conf_code("numa-current", conf.drv->cuMemPoolCreate(&pool, &props));
 }
 
-/* Each of these alone in its line: less is written about them. */
+/* Separate cases, since these results are less documented. */
 static void pool_create_bad_device(void) {
     CUmemPoolProps props = pool_props();
     CUmemoryPool pool = NULL;
@@ -68,7 +68,7 @@ static void pool_create_handle_types(void) {
     conf_code("win32", conf.drv->cuMemPoolCreate(&pool, &props));
 }
 
-/* There is no fabric to share over on the soft device, which refuses. */
+/* The soft device has no fabric to share over and refuses. */
 static void pool_create_fabric(void) {
     CUmemPoolProps props = pool_props();
     CUmemoryPool pool = NULL;
@@ -212,7 +212,7 @@ static const CUmemAllocationHandleType poolshare_type = CU_MEM_HANDLE_TYPE_POSIX
 
 enum { POOLSHARE_BYTES = 4 << 20, POOLSHARE_FIRST = 4711, POOLSHARE_SECOND = 815 };
 
-/* A pool that can be shared, and a block of it with a word in it. */
+/* Creates a shareable pool and a block in it, with a word written. */
 static int poolshare_make(CUmemoryPool *pool, CUdeviceptr *ptr) {
     CUmemPoolProps props = pool_props();
 
@@ -260,7 +260,7 @@ static void poolshare_export(void) {
     poolshare_drop(pool, ptr);
 }
 
-/* Imported where it was exported. */
+/* Imports the pool in the process that exported it. */
 static void poolshare_import_here(void) {
     CUmemPoolPtrExportData data;
     CUmemoryPool pool = NULL, imported = NULL;
@@ -311,7 +311,7 @@ static void poolshare_import_junk(void) {
         close(memory_fd);
 }
 
-/* What the importing process does with it. */
+/* Runs in the importing process. */
 void conf_pool_use_elsewhere(int fd, const CUmemPoolPtrExportData *data) {
     CUmemPoolPtrExportData copy = *data;
     CUmemoryPool pool = NULL;

@@ -1,4 +1,4 @@
-/* What the cases about the driver's own pools share. */
+/* Helpers for the cases about the driver's pools. */
 #ifndef ACRE_TESTS_CONF_POOL_H
 #define ACRE_TESTS_CONF_POOL_H
 
@@ -15,7 +15,7 @@ static inline CUmemPoolProps pool_props(void) {
     return props;
 }
 
-/* 0 after success. */
+/* Returns 0 on success. */
 static inline int pool_make(CUmemoryPool *pool) {
     CUmemPoolProps props = pool_props();
 
@@ -34,7 +34,7 @@ static inline CUresult pool_set(CUmemoryPool pool, CUmemPool_attribute attribute
     return conf.drv->cuMemPoolSetAttribute(pool, attribute, &value);
 }
 
-/* For the attributes that are no numbers of bytes. */
+/* For attributes that are flags, not bytes. */
 static inline CUresult pool_set_flag(CUmemoryPool pool, CUmemPool_attribute attribute, int value) {
     return conf.drv->cuMemPoolSetAttribute(pool, attribute, &value);
 }

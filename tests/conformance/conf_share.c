@@ -1,8 +1,9 @@
 /*
  * Conformance: chunks as file descriptors, in the same process and in another one.
  *
- * The other process is this program started anew with --import and one end of a socket pair; the
- * descriptor travels over it by SCM_RIGHTS, and what that process saw comes back as text.
+ * The other process is this program started again with --import and one end of a socket pair. The
+ * descriptor is sent over the socket with SCM_RIGHTS, and the results of that process come back as
+ * text.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,7 @@ enum { SHARE_FIRST = 1001, SHARE_SECOND = 2002 }; /* written by the owner, by th
 
 static const CUmemAllocationHandleType share_fd_type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-/* A chunk that may be exported, mapped and open at *base. */
+/* Creates a chunk that can be exported, mapped with access at *base. */
 static int share_make(CUmemGenericAllocationHandle *handle, CUdeviceptr *base) {
     CUmemAllocationProp prop = conf_prop();
 
@@ -77,7 +78,7 @@ static void share_export(void) {
     share_drop(handle, base);
 }
 
-/* Imported in the same process: the same memory by another handle. */
+/* Imported in the same process: another handle for the same memory. */
 static void share_import_here(void) {
     CUmemGenericAllocationHandle handle = 0, imported = 0;
     CUmemAllocationProp prop;
@@ -111,7 +112,7 @@ static void share_import_here(void) {
     share_drop(handle, base);
 }
 
-/* The descriptor keeps the memory although every handle and mapping is gone. */
+/* The descriptor keeps the memory alive without any handle or mapping. */
 static void share_fd_outlives_handle(void) {
     CUmemGenericAllocationHandle handle = 0;
     CUdeviceptr base = 0;
@@ -172,7 +173,7 @@ static void share_host_chunk(void) {
 
 /* ---- with another process -------------------------------------------------------------------- */
 
-/* A message with a descriptor beside it; 0 after success. */
+/* Sends a message with a descriptor. Returns 0 on success. */
 static int share_send(int socket_fd, int fd, const void *data, size_t bytes) {
     char space[CMSG_SPACE(sizeof fd)] = {0};
     struct iovec part = {(void *)(uintptr_t)data, bytes};
@@ -203,7 +204,7 @@ static int share_receive(int socket_fd, char *data, size_t bytes) {
     return fd;
 }
 
-/* What the importing process does: read, write, then ask for less access and write once more. */
+/* Runs in the importing process: reads, writes, then reduces access and writes again. */
 static void share_use_elsewhere(int fd) {
     CUmemGenericAllocationHandle handle = 0;
     CUdeviceptr base = 0;

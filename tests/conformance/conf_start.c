@@ -1,5 +1,5 @@
 /*
- * Conformance: calls before cuInit, devices, contexts, and outputs that are NULL.
+ * Conformance: calls before cuInit, devices, contexts, and NULL outputs.
  */
 #include <stdio.h>
 #include <string.h>
@@ -119,7 +119,7 @@ static void device_names(void) {
     conf_code("bus", conf.drv->cuDeviceGetPCIBusId(bus, sizeof bus, conf.dev));
 }
 
-/* The address names the device again, in the forms that are allowed. */
+/* The PCI address finds the device again, in all forms that are allowed. */
 static void device_bus(void) {
     char bus[32] = "", text[40];
     int domain = -1, number = -1, slot = -1;
@@ -228,7 +228,7 @@ static void context_stack(void) {
     conf_code("set", conf.drv->cuCtxSetCurrent(conf.ctx));
 }
 
-/* Setting replaces the top of the stack; setting NULL takes it away. */
+/* cuCtxSetCurrent replaces the top of the stack; with NULL it pops it. */
 static void context_set(void) {
     CUcontext ctx = NULL;
 
@@ -315,7 +315,7 @@ static void context_state(const char *label) {
     conf_value(label, code, active);
 }
 
-/* In a process of its own: the last release ends the context. */
+/* Runs in a separate process, since the last release destroys the context. */
 static void context_counts(void) {
     CUcontext again = NULL;
 
@@ -346,7 +346,7 @@ static const struct conf_case context_cases[] = {
 };
 CONF_GROUP(context, 0);
 
-/* ---- outputs that are NULL ------------------------------------------------------------------- */
+/* ---- NULL outputs ---------------------------------------------------------------------------- */
 
 static void null_queries(void) {
     conf_code("cuDriverGetVersion", conf.drv->cuDriverGetVersion(NULL));

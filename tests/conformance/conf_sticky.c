@@ -1,9 +1,9 @@
 /*
- * Conformance: a context that a kernel has broken, and what every call says in it.
+ * Conformance: a context broken by a kernel, and the code of every call in it.
  *
- * On a GPU a kernel writes to address 8; on the soft driver the fault wrapper makes
- * cuCtxSynchronize fail with the same code and everything after it, which is what the codes below
- * check. Each case breaks its own process.
+ * On a GPU a kernel writes to address 8. On the soft driver the fault wrapper makes
+ * cuCtxSynchronize and everything after it fail with the same code. Each case breaks its own
+ * process.
  */
 #include "conf_pool.h"
 #include "driver/driver_fault.h"
@@ -19,7 +19,7 @@ static const char sticky_ptx[] = ".version 6.0\n.target sm_50\n.address_size 64\
                                  "    ret;\n"
                                  "}\n";
 
-/* What existed before; the calls are about these. */
+/* Objects that existed before the context broke; the calls use these. */
 static struct {
     CUmodule module;
     CUstream stream;
@@ -51,7 +51,7 @@ static int sticky_launch(void) {
                                                         sticky.stream, params, NULL));
 }
 
-/* 0 when the context is broken and has said so. */
+/* Breaks the context. Returns 0 if a call has reported it. */
 static int sticky_break(void) {
     struct acre__fault_plan plan = {"cuCtxSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS,
                                     ACRE__FAULT_STICKY};
@@ -188,7 +188,7 @@ static void sticky_modules(void) {
     conf_code("cuDevicePrimaryCtxRelease", conf.drv->cuDevicePrimaryCtxRelease(conf.dev));
 }
 
-/* The driver's own pools belong to no context; what is in stream order does. */
+/* The driver's pools belong to no context; stream-ordered calls do. */
 static void sticky_pools(void) {
     CUmemPoolProps props = pool_props();
     CUmemAccessDesc desc = {conf_here(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -225,7 +225,7 @@ static void sticky_pools(void) {
     conf_code("cuMemPoolDestroy", conf.drv->cuMemPoolDestroy(pool));
 }
 
-/* Contexts, and what else came with programs of CUDA's. */
+/* Contexts, and other calls that CUDA programs use. */
 static void sticky_contexts(void) {
     unsigned long long id;
     unsigned int number;

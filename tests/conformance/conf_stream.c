@@ -1,5 +1,5 @@
 /*
- * Conformance: streams and events, one call at a time. What orders what is in conf_order.c.
+ * Conformance: streams and events, one call at a time. Ordering is in conf_order.c.
  */
 #include "conformance.h"
 
@@ -60,7 +60,7 @@ static void stream_say_device(const char *label, CUstream stream) {
     conf_value(label, code, dev);
 }
 
-/* A priority outside the range becomes the nearest inside. */
+/* A priority outside the range is clamped. */
 static void stream_answers(void) {
     CUstream low = NULL, high = NULL;
     int least = 99, greatest = 99, priority = 99;
@@ -127,7 +127,7 @@ static void stream_callback(void) {
     conf_need("destroy", conf.drv->cuStreamDestroy(stream));
 }
 
-/* The default streams have no handle of their own but answer like any other. */
+/* The default streams have no created handle but support the same queries. */
 static void stream_default(void) {
     CUcontext ctx = NULL;
 
@@ -172,7 +172,7 @@ static void stream_ids(void) {
     conf_need("destroy", conf.drv->cuStreamDestroy(second));
 }
 
-/* A stream destroyed while it still has work: the work is done, a new stream has another id. */
+/* A stream destroyed with work in flight: the work completes, and a new stream has another id. */
 static void stream_destroy_busy(void) {
     struct conf_gate gate;
     CUstream first = NULL, second = NULL;
@@ -350,7 +350,7 @@ static void event_pending(void) {
     conf_need("destroy", conf.drv->cuStreamDestroy(stream));
 }
 
-/* One event for all streams of the context, the non-blocking ones too. */
+/* An event for all streams of the context, including non-blocking ones. */
 static void event_context(void) {
     struct conf_gate gate;
     CUstream stream = NULL;

@@ -1,7 +1,7 @@
 /*
- * What cases of the conformance suite share: the line being said, gates, and memory by hand.
- * See conformance.h. The line is static: cases run one after another on one thread, and only
- * that thread says anything.
+ * Helpers for the cases of the conformance suite: the output line, gates, and mapped chunks. See
+ * conformance.h. The line is static: cases run one after another on one thread, and only that
+ * thread prints.
  */
 #include "conformance.h"
 
@@ -44,7 +44,7 @@ static void line_add(const char *format, ...) {
         line.length = sizeof line.text - 1;
 }
 
-/* Codes that are not in the list are said by number. */
+/* Codes that are not in the list are printed by number. */
 const char *conf_code_word(CUresult code) {
     static char number[24];
     const char *name = acre__driver_error_name(code);
@@ -137,7 +137,7 @@ void conf_gate_open(struct conf_gate *gate) {
     atomic_store_explicit(&gate->open, 1, memory_order_release);
 }
 
-/* ---- memory by hand -------------------------------------------------------------------------- */
+/* ---- virtual memory by hand ------------------------------------------------------------------ */
 
 CUmemLocation conf_here(void) {
     return (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, conf.dev};
@@ -218,7 +218,7 @@ void conf_range_drop(struct conf_range *range) {
     range->bytes = 0;
 }
 
-/* The copy may come back when the word has been read, before it has been written. */
+/* The copy may return once the word is read, before it is written to the device. */
 CUresult conf_poke(CUdeviceptr ptr, uint32_t value) {
     CUresult code = conf.drv->cuMemcpyHtoD(ptr, &value, sizeof value);
 

@@ -3,14 +3,14 @@
  *
  *   conformance --driver soft|cuda [--group a,b] [--check FILE] [--out FILE]
  *
- * Prints one line per case, or with --check only what differs from the stored lines. Groups run
- * in processes of their own, started anew, never forked off a process that used CUDA: so each
- * begins with a fresh driver, and a case that dies costs one line ("group.case: died=SIGSEGV")
- * and not the run. Inside such a process (--serve) lines are written as they come, so the parent
- * knows at which case it died and starts the next process behind that case.
+ * Prints one line per case, or with --check only the differences from the stored lines. Each group
+ * runs in separate processes, which are started with exec, never forked from a process that used
+ * CUDA. So each group begins with a fresh driver, and a case that crashes costs one line
+ * ("group.case: died=SIGSEGV"), not the run. Such a process (--serve) prints each line at once. So
+ * the parent knows which case crashed, and starts the next process after that case.
  *
  * Exit: 0 done, or all as stored; 1 differences; 2 could not run; 64 usage; 77 no such driver or
- * no device (2 instead when ACRE_REQUIRE_CUDA is set).
+ * no device (2 instead if ACRE_REQUIRE_CUDA is set).
  */
 #include "conformance.h"
 
@@ -63,7 +63,7 @@ static int start_failed(const char *call, CUresult code) {
     return code == CUDA_ERROR_NO_DEVICE ? NO_DRIVER : NO_START;
 }
 
-/* cuInit, device 0, its primary context made current, and what cases want to know of it. */
+/* Calls cuInit, makes the primary context of device 0 current, and queries what cases need. */
 static int open_device(void) {
     CUmemAllocationProp prop;
     CUresult code = conf.drv->cuInit(0);
@@ -86,7 +86,7 @@ static int open_device(void) {
     return 0;
 }
 
-/* After each case: everything done, nothing failed, our context still the current one. */
+/* After each case: all work is done without errors, and our context is still current. */
 static void check_clean(const struct conf_group *group, const struct conf_case *test) {
     CUcontext current = NULL;
     CUresult code;
@@ -123,7 +123,7 @@ static int serve(const char *driver, const struct conf_group *group, size_t firs
         if (fflush(stdout) != 0)
             return 2;
     }
-    /* No clean-up by exit handlers: after a sticky error or with a broken driver they may hang. */
+    /* Skips exit handlers: after a sticky error or with a broken driver they may hang. */
     leave(0);
 }
 
@@ -133,7 +133,7 @@ struct options {
     const char *driver, *only, *check, *out;
 };
 
-/* Starts this program again with the arguments; the child's output comes through *read_fd. */
+/* Starts this program again with the arguments. *read_fd reads the child's output. */
 static pid_t start(char *const argv[], int *read_fd) {
     posix_spawn_file_actions_t actions;
     int pipe_fd[2];
@@ -166,7 +166,8 @@ static int wait_for(pid_t pid) {
     return status;
 }
 
-/* Runs cases first .. first + count - 1 in one process; *done gets how many lines came. */
+/* Runs cases first .. first + count - 1 in one process. Sets *done to the number of lines it
+ * printed. */
 static int serve_elsewhere(const struct options *options, const struct conf_group *group,
                            size_t first, size_t count, struct conf_lines *lines, size_t *done) {
     char from[24], number[24], text[4200];
@@ -220,7 +221,7 @@ static void say_died(const struct conf_group *group, const struct conf_case *tes
     conf_lines_add(lines, text, strlen(text));
 }
 
-/* How many cases from `first` on may share a process. */
+/* Returns how many cases from `first` on may share a process. */
 static size_t stretch(const struct conf_group *group, size_t first, int soft) {
     size_t end = first;
 
@@ -230,7 +231,7 @@ static size_t stretch(const struct conf_group *group, size_t first, int soft) {
     return end > first ? end - first : 1;
 }
 
-/* Returns 0, or the exit status with which nothing could be run at all. */
+/* Returns 0, or the exit status if no case could run. */
 static int run_group(const struct options *options, const struct conf_group *group,
                      struct conf_lines *lines) {
     int soft = strcmp(options->driver, "soft") == 0;
@@ -303,8 +304,8 @@ static int finish(const struct options *options, const struct conf_lines *lines)
         conf_compare(lines, options->check, strcmp(options->driver, "soft") == 0, options->only);
     if (different < 0)
         fprintf(stderr, "conformance: cannot read %s\n", options->check);
-    /* Under compute-sanitizer some calls wait that do not wait by themselves; it is asked for
-     * memory errors there, and the codes are compared without it. */
+    /* Under compute-sanitizer some calls wait that otherwise do not. That run is for memory errors
+     * only; other runs compare the codes. */
     if (getenv("ACRE_TEST_MEMCHECK") != NULL && different > 0)
         return 0;
     return different < 0 ? 2 : different > 0;

@@ -1,14 +1,14 @@
 /*
  * The conformance suite of drivers: what every case may use.
  *
- * A case makes raw calls through the table `conf.drv` and says what came back; the runner prints
- * one line for it, "group.case: label=CODE label=fact ...". The same lines must come from every
- * driver, so nothing that differs from run to run is ever said: no address, no time, no id.
+ * A case makes raw calls through the table `conf.drv` and records the results. The runner prints
+ * one line for it, "group.case: label=CODE label=fact ...". Every driver must produce the same
+ * lines, so a case never prints a value that differs from run to run: no address, no time, no id.
  *
- * Rules for cases. Leave the driver as it was found (the runner synchronises the context after
- * each and says so when that fails or another context is current). Never wait without a bound.
- * Hold at most one gate closed at a time, because a driver may run all host functions on one
- * thread. What might crash a driver or poison the context runs alone, in a process of its own.
+ * Rules for cases. Leave the driver as it was. (The runner synchronises the context after each
+ * case, and reports a failure or another current context.) Never wait without a bound. Close at
+ * most one gate at a time, because a driver may run all host functions on one thread. A case that
+ * may crash the driver or poison the context runs alone, in a separate process.
  */
 #ifndef ACRE_TESTS_CONFORMANCE_H
 #define ACRE_TESTS_CONFORMANCE_H
@@ -20,7 +20,7 @@
 #include "driver/driver.h"
 
 enum {
-    CONF_ALONE = 1,  /* case: in a process of its own */
+    CONF_ALONE = 1,  /* case: runs in a separate process */
     CONF_CUDA = 2,   /* case: launches kernels or the like; not run on the soft driver */
     CONF_BARE = 4,   /* group: no cuInit and no context before its cases */
     CONF_FAULT = 8,  /* group: on the soft driver the table is wrapped by driver_fault */
@@ -65,45 +65,46 @@ struct conf {
 };
 extern struct conf conf;
 
-/* ---- saying what happened -------------------------------------------------------------------- */
+/* ---- recording results ----------------------------------------------------------------------- */
 
-/* " label=INVALID_VALUE"; returns the code. */
+/* Records " label=INVALID_VALUE". Returns the code. */
 CUresult conf_code(const char *label, CUresult code);
-/* " label=3" */
+/* Records " label=3". */
 void conf_fact(const char *label, long long value);
-/* " label=word" */
+/* Records " label=word". */
 void conf_word(const char *label, const char *word);
-/* " label=3" after success, else " label=CODE": for queries, whose value means nothing then. */
+/* Records " label=3" on success, else " label=CODE". For queries, whose value is undefined on
+ * failure. */
 void conf_value(const char *label, CUresult code, long long value);
-/* For what must work before the case can begin: says it only when it failed; 0 after success. */
+/* For calls that a case needs before it can begin: records only a failure. Returns 0 on success. */
 int conf_need(const char *label, CUresult code);
-/* "INVALID_VALUE": a code without the prefix that all share; valid until the next call. */
+/* Returns a code without the common prefix, such as "INVALID_VALUE". Valid until the next call. */
 const char *conf_code_word(CUresult code);
-/* Appends text as it is: what another process said. */
+/* Appends text unchanged, such as the output of another process. */
 void conf_text(const char *text);
 
-/* ---- gates: a stream held up until the host opens it ----------------------------------------- */
+/* ---- gates: block a stream until the host opens them ----------------------------------------- */
 
 struct conf_gate {
-    _Atomic int entered; /* the stream stands at the gate */
+    _Atomic int entered; /* the stream has reached the gate */
     _Atomic int open;
     _Atomic int expired; /* nobody opened it in time: something waited that should not have */
 };
 
-/* Queues the gate on the stream and waits until the stream stands at it; 0 after success. */
+/* Queues the gate on the stream and waits until the stream reaches it. Returns 0 on success. */
 int conf_gate_close(struct conf_gate *gate, CUstream stream);
-/* 1 as long as the gate really holds its stream up. */
+/* Returns 1 while the gate blocks its stream. */
 int conf_gate_holds(struct conf_gate *gate);
 void conf_gate_open(struct conf_gate *gate);
 
-/* Waits at most `ms` for the flag to become non-zero; returns it. */
+/* Waits up to `ms` for the flag to become non-zero. Returns the flag. */
 int conf_wait_flag(_Atomic int *flag, unsigned ms);
 
-/* ---- memory by hand -------------------------------------------------------------------------- */
+/* ---- virtual memory by hand ------------------------------------------------------------------ */
 
 enum { CONF_CHUNKS = 4 };
 
-/* A reservation with chunks mapped from its start; conf_range_drop takes back what is there. */
+/* A reservation with chunks mapped from its start. conf_range_drop releases all of it. */
 struct conf_range {
     CUdeviceptr base;
     size_t bytes;
@@ -117,23 +118,25 @@ CUmemAllocationProp conf_prop_host(void); /* a host chunk of the device's NUMA n
 CUmemLocation conf_here(void);            /* the device */
 CUresult conf_allow(CUdeviceptr ptr, size_t bytes, CUmemAccess_flags flags);
 
-/* Reserves `chunks` * `chunk_bytes`, maps `mapped` chunks; says what failed; 0 after success. */
+/* Reserves `chunks` * `chunk_bytes` and maps `mapped` chunks. Records a failure. Returns 0 on
+ * success. */
 int conf_range_make(struct conf_range *range, unsigned chunks, unsigned mapped, size_t chunk_bytes);
 void conf_range_drop(struct conf_range *range);
 
-/* Writes and reads one word of device memory by synchronous copies; ~0 when that fails. */
+/* Write and read one word of device memory with synchronous copies. conf_peek returns ~0 on
+ * failure. */
 CUresult conf_poke(CUdeviceptr ptr, uint32_t value);
 uint32_t conf_peek(CUdeviceptr ptr);
 
-/* ---- the other side of groups share and poolshare, in a process of its own ------------------- */
+/* ---- the other process of groups share and poolshare ----------------------------------------- */
 
 enum { CONF_SHARE_BYTES = 100, CONF_SHARE_CHUNK = 'f', CONF_SHARE_POOL = 'p' };
 
 int conf_share_child(int socket_fd);
-/* Gives another process the descriptor and a message, whose first byte says what they are, and says
- * what it said. */
+/* Sends the descriptor and a message to another process and records what it prints. The first byte
+ * of the message says what they are. */
 void conf_share_with_child(int fd, const void *message, size_t bytes);
-/* In that process: uses the pool and the block of it. */
+/* In that process: uses the imported pool and its block. */
 void conf_pool_use_elsewhere(int fd, const CUmemPoolPtrExportData *data);
 
 #endif

@@ -1,10 +1,10 @@
-/* The counted loop: driver call 1, 2, ... inside a call under test fails, alone or with all after
- * it, until a run in which none did.
+/* The counted loop: it fails the n-th driver call inside a call under test, alone or with all later
+ * ones, for n = 1, 2, ... until a run in which no call fails.
  *
- * A file that includes this has a `struct things`, which its calls work with, a `struct op` for
- * each of them, and a function of type counted_one: it makes the things ready, calls through
- * counted_call, and looks at what came out. What holds after every run, whatever was called, is
- * looked at here: the refusal was counted, and the caller's thread is as it was. */
+ * A file that includes this header defines `struct things`, on which its calls work, a `struct op`
+ * for each call, and a function of type counted_one. That function prepares the things, calls
+ * through counted_call, and checks the result. This header checks what holds after every run: the
+ * statistics count the refusal, and the caller's thread is unchanged. */
 #ifndef ACRE_TESTS_FAULT_COUNTED_H
 #define ACRE_TESTS_FAULT_COUNTED_H
 
@@ -14,7 +14,7 @@
 struct things;
 struct op;
 
-/* Most loops do without the last: it differs from the one before in the status alone. */
+/* Most loops skip the last plan: it differs from the one before only in the status. */
 static const struct {
     enum acre__fault_mode mode;
     CUresult code;
@@ -24,28 +24,28 @@ static const struct {
                      {ACRE__FAULT_FROM, CUDA_ERROR_OUT_OF_MEMORY}};
 enum { COUNTED_SHORT = 3, COUNTED_ALL = 4 };
 
-/* A run, and what the loop is told beforehand. */
+/* The settings and the results of a run. */
 struct counted {
-    const char *name; /* of the driver, as it is opened */
+    const char *name; /* name of the driver for acre_open */
     acre_device *device;
     const char *op;         /* for messages */
-    uint32_t from_step;     /* only every so manieth call is the first of many; 0 for each */
-    const unsigned *unseen; /* of one failing call: how many the caller sees nothing of, or NULL */
+    uint32_t from_step;     /* step between the first failing calls with ACRE__FAULT_FROM; 0: 1 */
+    const unsigned *unseen; /* how many single failures the caller must not see, or NULL */
 
     enum acre__fault_mode mode;
     CUresult code;
     uint32_t nth; /* the driver call that fails */
 
-    acre_status status; /* what came out */
-    uint64_t calls;     /* that the driver got, the failed ones too */
+    acre_status status; /* result of the call under test */
+    uint64_t calls;     /* driver calls, including the failed ones */
     uint64_t fired;     /* how many calls failed; 0 ends the loop */
-    uint64_t refusals;  /* how many the statistics have more; on a full device also its own */
+    uint64_t refusals;  /* increase of driver_refusals; may include refusals of a full device */
     unsigned was_unseen;
 };
 
-/* ---- what must hold ---- */
+/* ---- checks ---- */
 
-/* Whose memory a status says is short. */
+/* Which memory a status reports as exhausted. */
 enum { COUNTED_DEVICE = 1, COUNTED_HOST = 2, COUNTED_ADDRESSES = 4, COUNTED_LIMIT = 8 };
 
 static inline unsigned counted_memory(acre_status status) {
@@ -56,7 +56,7 @@ static inline unsigned counted_memory(acre_status status) {
                                             : 0;
 }
 
-/* The status says what failed: `memory` lists who may be short of it. */
+/* The status matches the failure. `memory` lists the kinds of memory that may run out. */
 static inline int counted_is_right(const struct counted *run, unsigned memory) {
     if (run->status == ACRE_OK)
         return 1;
@@ -70,18 +70,19 @@ static inline void counted_expect_status(const struct counted *run, int is_right
                  acre_status_name(run->status), acre_last_detail());
 }
 
-/* A pop or a capture mode that was refused for good stays; the driver can be asked again now. */
+/* A pop or a capture mode that the driver refused throughout is still set; reset it with the raw
+ * driver. */
 static inline void counted_restore_thread(const char *name) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     assert_int_equal(fault_raw(name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
     assert_int_equal(fault_raw(name)->cuCtxSetCurrent(NULL), 0);
 }
 
-/* The thread is as it was before: no context, the mode it had. */
+/* The thread is unchanged: no current context, the same capture mode. */
 static inline void counted_expect_thread(const struct counted *run) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (fault_current(run->name))
-        fail_msg("%s left a context", run->op);
+        fail_msg("%s left a context current", run->op);
     assert_int_equal(fault_raw(run->name)->cuThreadExchangeStreamCaptureMode(&mode), 0);
     if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
         fail_msg("%s left the capture mode relaxed", run->op);
@@ -89,7 +90,7 @@ static inline void counted_expect_thread(const struct counted *run) {
 
 /* ---- the loop ---- */
 
-/* Calls with the driver call failing that the run names. */
+/* Makes the call under test while the driver call that the run names fails. */
 static inline void counted_call(struct counted *run, acre_status (*call)(struct things *t),
                                 struct things *t) {
     uint64_t refusals = api_stats(run->device).driver_refusals;
@@ -114,22 +115,23 @@ struct counted_steps {
     uint32_t first, step;
 };
 
-/* Where rounds are few, each call still fails alone, under one of the two plans for that. */
+/* In short runs each driver call still fails once alone, under one of the two plans for that. */
 static inline struct counted_steps counted_steps(size_t plan, const struct counted *run) {
     if (run->mode == ACRE__FAULT_FROM)
         return (struct counted_steps){1, (run->from_step ? run->from_step : 1) * ROUNDS(1, 3)};
     return (struct counted_steps){ROUNDS(1, (uint32_t)plan + 1), ROUNDS(1, 2)};
 }
 
-/* The call that fails next. Where rounds are few, only some do in the middle of what makes many, as
- * it does the same there piece by piece. `all` is how many it makes. */
+/* Returns the next driver call to fail. A short run skips calls in the middle of an op with
+ * many driver calls, since they repeat the same steps for each piece. `all` is the op's number
+ * of calls. */
 static inline uint32_t counted_next(const struct counted *run, uint32_t step, uint64_t all) {
     enum { BEGIN = 12, END = 20, WIDER = 5 };
     int is_middle = ROUNDS_ARE_FEW && run->nth > BEGIN && run->nth + END < all;
     return run->nth + (is_middle ? WIDER * step : step);
 }
 
-/* How many driver calls there are if none fails. */
+/* Returns the number of driver calls when none fails. */
 static inline uint64_t counted_calls(struct counted run, counted_one *one, struct things *t,
                                      const struct op *op) {
     run.mode = ACRE__FAULT_ONCE;
@@ -139,8 +141,8 @@ static inline uint64_t counted_calls(struct counted run, counted_one *one, struc
     return run.calls;
 }
 
-/* Under the first `plans` of counted_plans. Returns in how many driver calls, of the plan that saw
- * fewest. */
+/* Runs the loop under the first `plans` of counted_plans. Returns the number of driver calls, the
+ * least over all plans. */
 static inline uint32_t counted_loop(struct counted run, size_t plans, counted_one *one,
                                     struct things *t, const struct op *op) {
     uint32_t fewest = UINT32_MAX;
@@ -162,13 +164,13 @@ static inline uint32_t counted_loop(struct counted run, size_t plans, counted_on
     return fewest;
 }
 
-/* The loop, after a run in which nothing fails: what a driver keeps after its first time is kept
- * then, and nothing more. */
+/* Runs the loop after a run without failures, in which the driver allocates what it keeps after the
+ * first use. The loop must not change the free memory. */
 static inline void counted_keeps_memory(struct counted run, counted_one *one, struct things *t,
                                         const struct op *op) {
     (void)counted_calls(run, one, t, op);
     uint64_t free_bytes = fault_free_bytes(run.name);
-    assert_true(counted_loop(run, COUNTED_SHORT, one, t, op) > 0); /* it does call the driver */
+    assert_true(counted_loop(run, COUNTED_SHORT, one, t, op) > 0); /* the op does call the driver */
     if (strcmp(run.name, "soft") == 0)
         assert_int_equal(fault_free_bytes(run.name), free_bytes);
 }

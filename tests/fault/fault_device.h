@@ -1,8 +1,8 @@
-/* For tests of devices under failing driver calls: the wrapped device and the driver behind it.
+/* For tests of devices with failing driver calls: the wrapped device and the driver behind it.
  *
- * ACRE_FAULT=*:0 makes acre_open put the fault wrapper in front of the driver without a plan of its
- * own; the tests then set plans themselves. `raw` is the table behind the wrapper: what is asked
- * through it is never failed. */
+ * ACRE_FAULT=*:0 makes acre_open put the fault wrapper in front of the driver without a plan; the
+ * tests set plans themselves. `raw` is the table behind the wrapper: calls through it never fail on
+ * purpose. */
 #ifndef ACRE_TESTS_FAULT_DEVICE_H
 #define ACRE_TESTS_FAULT_DEVICE_H
 
@@ -12,8 +12,8 @@
 #include "driver/driver_fault.h"
 #include "soft/soft.h"
 
-/* To be called first in main. The first open of a process starts the plan that ACRE_FAULT has, so
- * that one is done here. */
+/* Call this first in main. The first open of a process reads ACRE_FAULT and starts its plan, so
+ * this function opens a device once. */
 static inline void fault_begin(void) {
     acre_device *device;
     setenv("ACRE_FAULT", "*:0", 1);
@@ -32,7 +32,8 @@ static inline const struct acre__driver *fault_raw(const char *name) {
     return raw;
 }
 
-/* Is the primary context of device 0 alive? Only if this process holds no other reference. */
+/* Returns 1 if the primary context of device 0 is active. Valid only if this process holds no other
+ * reference. */
 static inline int fault_context_is_active(const char *name) {
     unsigned flags = 0;
     int active = -1;
@@ -52,14 +53,14 @@ static inline void fault_on(const char *entry, uint32_t nth, enum acre__fault_mo
     api_ok(acre__fault_set(&plan));
 }
 
-/* Ends the plan; how many calls it failed. */
+/* Ends the plan. Returns how many calls it failed. */
 static inline uint64_t fault_off(void) {
     uint64_t fired = acre__fault_fired();
     api_ok(acre__fault_set(NULL));
     return fired;
 }
 
-/* Makes the primary context of device 0 current for raw calls, and ends that. */
+/* Make the primary context of device 0 current for raw calls, and restore the previous context. */
 static inline void fault_push(const char *name) {
     CUcontext context;
     assert_int_equal(fault_raw(name)->cuDevicePrimaryCtxRetain(&context, 0), 0);
@@ -72,7 +73,7 @@ static inline void fault_pop(const char *name) {
     assert_int_equal(fault_raw(name)->cuDevicePrimaryCtxRelease(0), 0);
 }
 
-/* All of its work is done. */
+/* Waits until all work of the device is done. */
 static inline void fault_sync(const char *name) {
     fault_push(name);
     assert_int_equal(fault_raw(name)->cuCtxSynchronize(), 0);
@@ -97,13 +98,14 @@ static inline struct api_arguments fault_arguments(const char *name) {
     return with;
 }
 
-/* Ends them, also where a call under test has ended one already; the device may stay open. */
+/* Destroys the arguments. A call under test may have destroyed some already. The device may stay
+ * open. */
 static inline void fault_arguments_end(const struct api_arguments *with) {
     (void)acre_mem_unregister(with->device, with->registered);
     (void)acre_mem_free(with->device, with->block);
     (void)acre_event_destroy(with->device, with->event);
     (void)acre_stream_destroy(with->device, with->stream);
-    (void)acre_trim(with->device); /* what a call under test left in limbo */
+    (void)acre_trim(with->device); /* releases what a call under test left in limbo */
     api_ok(acre_close(with->device));
 }
 

@@ -1,6 +1,5 @@
-/* For tests of what pools do without memory: a soft device of 64 MiB with two streams and two
- * pools, gates that hold a stream's work up, and a thread that has free memory in its cache and
- * sleeps. */
+/* For tests of pools that run out of memory: a soft device of 64 MiB with two streams and two
+ * pools, gates that block a stream, and a sleeping thread with free blocks in its cache. */
 #ifndef ACRE_TESTS_FAULT_LADDER_H
 #define ACRE_TESTS_FAULT_LADDER_H
 
@@ -53,13 +52,13 @@ static inline void *small_alloc(acre_pool *pool, size_t bytes, acre_stream strea
     return p;
 }
 
-/* Calls that some rung served, or none. */
+/* Calls that a rung served, and refused calls. */
 static inline uint64_t small_served(const acre_pool_stats *stats) {
     return stats->served_caches + stats->served_done + stats->served_moved + stats->served_behind +
            stats->served_pools + stats->served_callback + stats->served_waiting + stats->refused;
 }
 
-/* ---- work that is held up ---- */
+/* ---- blocked streams ---- */
 
 static inline void gate_put(acre_stream stream, struct gate *gate) {
     gate_close(gate);
@@ -68,7 +67,7 @@ static inline void gate_put(acre_stream stream, struct gate *gate) {
     fault_pop("soft");
 }
 
-/* A thread that opens it while another waits. */
+/* A thread that opens the gate while another waits. */
 static inline void *gate_open_late(void *argument) {
     struct gate *gate = argument;
     sleep_ms(50);
@@ -91,14 +90,14 @@ struct sleeper {
 static inline void *sleeper_run(void *argument) {
     struct sleeper *self = argument;
     void *blocks[64];
-    for (int i = 0; i < 16 && self->status == ACRE_OK; i++) { /* a cache grows with its use */
+    for (int i = 0; i < 16 && self->status == ACRE_OK; i++) { /* a cache grows with use */
         self->status = acre_pool_alloc_many(self->s->pool, self->bytes, (size_t)self->count,
                                             self->stream, blocks);
         if (self->status == ACRE_OK)
             self->status =
                 acre_pool_free_many(self->s->pool, blocks, (size_t)self->count, self->stream, NULL);
     }
-    pthread_barrier_wait(&self->barrier); /* full now */
+    pthread_barrier_wait(&self->barrier); /* the cache is full now */
     pthread_barrier_wait(&self->barrier);
     return NULL;
 }

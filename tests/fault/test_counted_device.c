@@ -1,9 +1,10 @@
-/* The counted loop over devices, streams and events: call 1, 2, ... of the driver fails, until a
- * run in which none did. After each: the right status, no output, the books and the driver's state
- * as before, the caller's context untouched; and the same call works once the driver does. */
+/* The counted loop over devices, streams and events: the n-th driver call fails, for n = 1, 2, ...
+ * until a run in which none fails. After each run: the expected status, no output, the records and
+ * the driver's state unchanged, the caller's context untouched. The same call works once the driver
+ * does. */
 #include "fault_device.h"
 
-/* Codes to fail with, and what they must come out as. */
+/* Injected codes, and the status that the caller must get. */
 static const struct {
     CUresult code;
     acre_status status;
@@ -35,14 +36,14 @@ TEST(open_fails_at_every_call_and_leaves_nothing) {
                 assert_null(fault_current(name));
             }
             print_message("%s: %u driver calls in an open\n", name, nth - 1);
-            assert_true(nth > 10); /* it did walk through the whole of it */
+            assert_true(nth > 10); /* every call of an open failed once */
             assert_int_equal(fault_context_is_active(name), 0);
         }
     }
 }
 
-/* From call n on everything fails, the release of the context too: it waits, and the next open
- * gives it back. */
+/* From call n on everything fails, also the release of the context. The context stays in limbo, and
+ * the next open releases it. */
 TEST(open_that_cannot_undo_is_undone_by_the_next) {
     for (API_EACH(name)) {
         uint32_t nth = 1;
@@ -53,7 +54,7 @@ TEST(open_that_cannot_undo_is_undone_by_the_next) {
             acre_status status = acre_open(name, NULL, &device);
             uint64_t fired = fault_off();
             had_orphan |= fault_context_is_active(name);
-            /* A pop that was refused for good leaves the context current. */
+            /* A refused pop leaves the context current. */
             assert_int_equal(fault_raw(name)->cuCtxSetCurrent(NULL), 0);
             if (fired == 0) {
                 api_ok(status);
@@ -87,7 +88,7 @@ TEST(close_ends_the_handle_whatever_fails) {
                 assert_int_equal(fault_raw(name)->cuCtxSetCurrent(NULL), 0);
                 if (fired == 0)
                     break;
-                /* The next one starts clean, and after it nothing is left. */
+                /* The next device starts clean, and closing it leaves nothing. */
                 acre_device *device = api_open(name);
                 acre_device_stats stats = api_stats(device);
                 assert_int_equal(stats.limbo_count + stats.streams_live + stats.events_live, 0);
@@ -100,7 +101,7 @@ TEST(close_ends_the_handle_whatever_fails) {
 
 TEST(count_fails_with_the_reason) {
     for (API_EACH(name)) {
-        acre_device *device = api_open(name); /* soft is asked only while it is open */
+        acre_device *device = api_open(name); /* the soft driver is queried only while it is open */
         uint32_t wanted = 0;
         api_ok(acre_device_count(name, &wanted));
         assert_true(wanted >= 1);
@@ -120,27 +121,27 @@ TEST(count_fails_with_the_reason) {
     }
 }
 
-/* ---- everything else, one driver function at a time ---- */
+/* ---- other calls, one driver function at a time ---- */
 
-/* What a call must return when the n-th call of this driver function was refused. */
+/* Returns the status of a call whose n-th call of this driver function was refused. */
 static acre_status expected(const struct api_call *call, const char *entry, uint32_t nth,
                             size_t refusal) {
-    /* Popping is tried again in another way: the caller sees nothing of it. The capture mode is
-     * changed only for giving back. */
+    /* acre retries a refused pop in another way, so the caller does not see it. The capture mode
+     * changes only while acre frees. */
     if (strcmp(entry, "cuCtxPopCurrent") == 0 ||
         strcmp(entry, "cuThreadExchangeStreamCaptureMode") == 0)
         return ACRE_OK;
-    /* What is refused in giving back waits in limbo. */
+    /* A refused release waits in limbo. */
     if (call->gives_back || strcmp(entry, "cuStreamDestroy") == 0 ||
         strcmp(entry, "cuEventDestroy") == 0)
         return ACRE_OK;
-    /* The create calls of the list also destroy: the second round of pushing belongs to that. */
+    /* The create calls of the list also destroy; the second push belongs to the destroy. */
     if (strstr(call->name, "_create") && nth > 1)
         return ACRE_OK;
     return refusals[refusal].status;
 }
 
-/* One refusal at (entry, n): 0 when nothing was refused. */
+/* Refuses the n-th call of `entry`. Returns 0 if there was no such call. */
 static int fail_one(const char *name, const struct api_call *call, const char *entry, uint32_t nth,
                     size_t refusal) {
     struct api_arguments with = fault_arguments(name);
@@ -164,7 +165,7 @@ static int fail_one(const char *name, const struct api_call *call, const char *e
         assert_int_equal(after.limbo_count, 0);
     assert_true(after.limbo_count <= fired);
 
-    /* It works once the driver does, and nothing stays behind. */
+    /* The call works once the driver does, and leaks nothing. */
     if (status != ACRE_OK)
         api_ok(call->call(&with));
     api_ok(acre_trim(with.device));
@@ -174,8 +175,8 @@ static int fail_one(const char *name, const struct api_call *call, const char *e
     return fired != 0;
 }
 
-/* Memory and copies have a loop of their own, in test_counted_mem.c; pools in test_counted_pool.c.
- */
+/* test_counted_mem.c has the loop over memory and copies, test_counted_pool.c the one over
+ * pools. */
 static int is_of_memory(const struct api_call *call) {
     return strncmp(call->name, "acre_mem_", 9) == 0 || strncmp(call->name, "acre_copy", 9) == 0 ||
            strncmp(call->name, "acre_fill", 9) == 0 || strncmp(call->name, "acre_pool_", 10) == 0 ||
@@ -184,7 +185,7 @@ static int is_of_memory(const struct api_call *call) {
 
 TEST(calls_fail_at_every_driver_call_and_recover) {
     for (API_EACH(name)) {
-        acre_device *kept = api_open(name); /* so that opening again costs nothing */
+        acre_device *kept = api_open(name); /* keeps the context, so that opening again is fast */
         size_t refused = 0;
         for (size_t i = 0; i < API_CALLS; i++) {
             const struct api_call *call = &api_calls[i];
@@ -222,7 +223,7 @@ static void limbo_fill(acre_device *device, int pairs) {
         fault_on("cuEventDestroy", 1, ACRE__FAULT_FROM, CUDA_ERROR_OUT_OF_MEMORY);
         api_ok(acre_event_destroy(device, event));
         assert_int_equal(fault_off(), 1);
-        /* Dead for the caller all the same. */
+        /* The handles are dead for the caller anyway. */
         api_expect(acre_stream_destroy(device, stream), ACRE_E_HANDLE);
         api_expect(acre_event_destroy(device, event), ACRE_E_HANDLE);
     }
@@ -272,7 +273,8 @@ TEST(limbo_of_a_closed_device_is_gone) {
     }
 }
 
-/* The driver does not know the thing any more: nothing to try again, and the caller hears of it. */
+/* The driver does not know the handle any more: acre does not retry, and returns the error to the
+ * caller. */
 TEST(destroy_of_what_the_driver_lost_does_not_wait) {
     const CUresult codes[] = {CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_CONTEXT_IS_DESTROYED};
     acre_device *device = api_open("soft");
@@ -283,7 +285,7 @@ TEST(destroy_of_what_the_driver_lost_does_not_wait) {
         api_expect(acre_stream_destroy(device, stream), ACRE_E_HANDLE);
         fault_off();
     }
-    /* The driver is gone, as at exit: success. */
+    /* The driver is shut down, as at exit: success. */
     acre_stream stream;
     api_ok(acre_stream_create(device, ACRE_STREAM_DEFAULT, &stream));
     fault_on(NULL, 1, ACRE__FAULT_FROM, CUDA_ERROR_DEINITIALIZED);
@@ -295,7 +297,8 @@ TEST(destroy_of_what_the_driver_lost_does_not_wait) {
     assert_int_equal(fault_context_is_active("soft"), 0);
 }
 
-/* A context refused at close waits for the process; another device of the driver sees it. */
+/* A context whose release was refused at close waits in the process's limbo. Other devices of the
+ * driver count it. */
 TEST(context_refused_at_close_waits_for_another_devices_trim) {
     acre_device *devices[2];
     api_open_two(devices);
@@ -314,7 +317,7 @@ TEST(context_refused_at_close_waits_for_another_devices_trim) {
     api_ok(acre_close(devices[1]));
 }
 
-/* That the context could not be made current says nothing about the stream: it waits in limbo. */
+/* A refused push says nothing about the stream, so the stream waits in limbo. */
 TEST(destroy_behind_a_refused_push_waits_in_limbo) {
     for (API_EACH(name)) {
         const CUresult codes[] = {CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE,

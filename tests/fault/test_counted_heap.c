@@ -1,7 +1,8 @@
-/* The counted loop over heaps: every driver call of every host function refused in turn. After
- * each: the right status; all blocks are live and have what they had, but for reset; every byte
- * that no block has can still be handed out; the same call works once the driver does, and nothing
- * is left after trim. Further: answers to kernels that wait, growing ahead, a lost device. */
+/* The counted loop over heaps: every driver call of every host function is refused in turn. After
+ * each run: the expected status; all blocks are live with their contents, except after reset;
+ * kernels can allocate every byte that is not in a block. The same call works once the driver does,
+ * and nothing is left after trim. Further tests: replies to waiting kernels, growing ahead, a lost
+ * device. */
 #include "fault_counted.h"
 
 #include "unit/heap_bring.h"
@@ -18,7 +19,7 @@ struct things {
     int is_forgotten; /* a reset has begun */
 };
 
-/* ---- heaps of several sorts ---- */
+/* ---- heaps in several states ---- */
 
 static const size_t sizes[BLOCKS] = {16, 100, 5000, 32768, 70000, 3 << 20};
 
@@ -32,7 +33,7 @@ static void make_with(struct things *t, uint64_t ahead) {
     api_ok(acre_heap_create(t->device, &options, &t->heap));
 }
 
-/* Live blocks of every sort, each with its number in its first byte, among freed ones. */
+/* Allocates live blocks of every size among freed ones. The first byte of each holds its number. */
 static void fill(struct things *t) {
     acre_heap_handle image = heap_bring(t->heap);
     for (int i = 0; i < BLOCKS; i++) {
@@ -52,7 +53,7 @@ static void make_some(struct things *t) {
     make_with(t, 0);
     fill(t);
 }
-static void make_grown(struct things *t) { /* with memory at the end that can go */
+static void make_grown(struct things *t) { /* with memory at the end that trim can release */
     make_some(t);
     for (uint64_t bytes = 12 * MIB; bytes <= 24 * MIB; bytes += 4 * MIB)
         api_ok(acre_heap_grow(t->heap, bytes));
@@ -113,7 +114,7 @@ static acre_status inspect(struct things *t) {
     assert_true(status ? count < BLOCKS : count == BLOCKS);
     return status;
 }
-/* A kernel waits: whatever becomes of it, somebody was asked. */
+/* A kernel waits for memory. acre__heap_serve must see its request whatever fails. */
 static acre_status serve(struct things *t) {
     acre__heap_wish *wish = &t->heap->pinned->wish;
     wish->bytes = 100;
@@ -132,9 +133,9 @@ static acre_status destroy(struct things *t) {
     return status;
 }
 
-/* ---- what must hold ---- */
+/* ---- checks ---- */
 
-/* In a copy of the records all blocks are freed; then the whole heap is one block. */
+/* Frees all blocks in a copy of the records. Then the whole heap must be one free block. */
 static void expect_all_there(struct things *t) {
     acre_heap_handle image = heap_bring(t->heap);
     uint64_t committed = image.control->committed;
@@ -158,7 +159,7 @@ static void expect_contents(struct things *t) {
     }
 }
 
-/* What the host believes is what kernels see, once nothing is left to be said. */
+/* Once all updates are written, kernels see the same state as the host. */
 static void expect_told(acre_heap *heap) {
     acre_heap_handle image = heap_bring(heap);
     assert_int_equal(image.control->committed, heap->committed);
@@ -196,11 +197,11 @@ static const struct op {
 };
 enum { OPS = sizeof ops / sizeof ops[0] };
 
-/* The calls whose refusals nobody is told of: later ones make up for them. */
+/* These calls do not return refusals to the caller. A later call repeats the refused steps. */
 static void expect_made_up(struct things *t, const struct counted *run, uint64_t committed) {
     acre_heap *heap = t->heap;
     assert_true(heap->committed >= committed);
-    (void)acre__heap_serve(heap); /* the service comes round */
+    (void)acre__heap_serve(heap); /* the next pass of the service */
     assert_int_equal(heap->is_unsaid, 0);
     expect_told(heap);
     if (strcmp(run->op, "answer a kernel") == 0)
@@ -218,7 +219,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
     counted_call(run, op->call, t);
     if (run->mode == ACRE__FAULT_FROM) {
         fault_sync(t->name);
-        api_ok(acre_trim(t->device)); /* addresses of what could not be unmapped */
+        api_ok(acre_trim(t->device)); /* retries what could not be unmapped */
     }
     counted_expect_status(run,
                           counted_is_right(run, COUNTED_DEVICE | COUNTED_HOST | COUNTED_ADDRESSES));
@@ -256,7 +257,7 @@ TEST(heap_calls_bear_every_refusal_and_lose_nothing) {
     }
 }
 
-/* ---- a kernel that waits for its heap's service ---- */
+/* ---- a kernel that waits for the service of its heap ---- */
 
 struct job {
     acre_heap_handle h;
@@ -275,7 +276,7 @@ static void job_run(struct things *t, struct job *job) {
     api_ok(acre_stream_sync(t->device, NULL));
 }
 
-/* It goes on or gets NULL, and the next one gets what this one did not. */
+/* The kernel continues or gets NULL. The next kernel gets the memory that this one did not. */
 TEST(heap_service_outlives_a_driver_that_refuses) {
     static const char *const entries[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess",
                                           "cuMemcpyHtoDAsync"};
@@ -305,7 +306,7 @@ TEST(heap_of_a_lost_device_can_be_destroyed) {
     uint64_t blocks = 1, bytes = 1;
     acre_heap *left;
     make_some(&t);
-    api_ok(acre_heap_create(t.device, NULL, &left)); /* ended by acre_close, with its service */
+    api_ok(acre_heap_create(t.device, NULL, &left)); /* left to acre_close, with its service */
     fault_on(NULL, 1, ACRE__FAULT_STICKY, CUDA_ERROR_ILLEGAL_ADDRESS);
     (void)acre_device_sync(t.device);
     api_expect(grow(&t), ACRE_E_DEVICE_LOST);

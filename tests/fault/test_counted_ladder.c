@@ -1,12 +1,12 @@
-/* The counted loop over every rung: a card of 64 MiB is brought to where one rung alone can serve,
- * and driver call 1, 2, ... of the call that climbs there fails, alone or with all after it, until
- * a run in which none did. After each: a right status, as many blocks as before, the caller's
- * context and capture mode untouched; the same call works once the driver does, and all memory
- * goes. */
+/* The counted loop over every rung: a device of 64 MiB is in a state where only one rung can serve
+ * a request. The n-th driver call of that request fails, alone or with all later ones, for n = 1,
+ * 2, ... until a run in which none fails. After each run: the expected status, the same number of
+ * blocks, the caller's context and capture mode untouched. The same call works once the driver
+ * does, and all memory is released. */
 #include "fault_counted.h"
 #include "fault_ladder.h"
 
-/* So many fills of a block take longer than it takes to ask for another; of one block, since the
+/* So many fills of a block take longer than the next allocation. They fill one block, since the
  * first touch of a page costs more than the fill. */
 enum { WORK = 16 };
 
@@ -18,9 +18,9 @@ struct things {
     void *p, *given;
 };
 
-/* ---- before ---- */
+/* ---- states ---- */
 
-/* As much as leaves `left` bytes of the card. */
+/* Allocates all but `left` bytes of the device. */
 static void fill_but(struct things *t, size_t left) {
     (void)small_alloc(t->s.second, LADDER_BYTES - left, t->s.stream);
 }
@@ -38,7 +38,7 @@ static void before_done(struct things *t) {
     sleep_on(t, t->s.other);
 }
 
-/* Small blocks that were freed; their stream may not be done. */
+/* Small blocks that were freed; their stream may still be busy. */
 static void freed_blocks(struct things *t, acre_pool *pool, acre_stream stream, int is_done) {
     struct small *s = &t->s;
     fill_but(t, 12 * MIB);
@@ -69,7 +69,8 @@ static void before_behind(struct things *t) {
     api_ok(acre_pool_free(s->pool, p, s->other));
 }
 
-/* It may be called while the driver refuses everything: then there is nothing to give. */
+/* The callback may run while the driver refuses everything. Then its free fails, and it
+ * returns 0. */
 static int give(void *user, acre_pool *pool, uint64_t wanted_bytes, uint32_t attempt) {
     struct things *t = user;
     (void)wanted_bytes;
@@ -129,13 +130,13 @@ static int count_block(void *user, void *p, size_t bytes) {
 static uint64_t blocks_of(const struct things *t) {
     uint64_t count = 0;
     api_ok(acre_pool_walk(t->s.pool, count_block, &count));
-    return count + (t->given == NULL); /* what the callback gave is not lost */
+    return count + (t->given == NULL); /* counts the block that the callback freed */
 }
 
 static void things_end(struct things *t) {
     if (t->is_sleeping)
         sleeper_end(&t->sleeper);
-    small_end(&t->s); /* sees to it that nothing is left */
+    small_end(&t->s); /* checks that nothing is left */
 }
 
 static void run_one(struct things *t, const struct op *op, struct counted *run) {
@@ -144,7 +145,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
     op->before(t);
     uint64_t before = blocks_of(t);
     counted_call(run, op->call, t);
-    /* It was short of memory before the driver failed. */
+    /* The device was out of memory before the driver failed. */
     counted_expect_status(run, counted_is_right(run, 0) || counted_memory(run->status));
     acre_pool_stats stats = small_stats(t->s.pool);
     assert_int_equal(stats.used_bytes >= stats.live_bytes, 1);
@@ -159,7 +160,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
 TEST(ladder_bears_every_refusal_and_loses_nothing) {
     struct things t;
     for (size_t i = 0; i < OPS; i++) {
-        /* What fails from a call on fails at most of the calls that are passed over too. */
+        /* A step of 5: most skipped runs fail at the same driver calls anyway. */
         const struct counted run = {.name = "soft", .op = ops[i].name, .from_step = 5};
         assert_true(counted_loop(run, COUNTED_ALL, run_one, &t, &ops[i]) > 0);
     }

@@ -1,13 +1,13 @@
-/* The counted loop over memory and copies: driver call 1, 2, ... of a function fails, alone or with
- * all after it, until a run in which none did. After each: the right status, no output, the books
- * as before, nothing of the device's memory gone, the caller's context and capture mode untouched;
- * the same call works once the driver does, and trim leaves nothing behind. */
+/* The counted loop over memory and copies: the n-th driver call of a function fails, alone or with
+ * all later ones, for n = 1, 2, ... until a run in which none fails. After each run: the expected
+ * status, no output, the records unchanged, no device memory lost, the caller's context and capture
+ * mode untouched. The same call works once the driver does, and trim leaves nothing. */
 #include "api/api_memory.h"
 #include "fault_counted.h"
 
 enum { SMALL = 4096, STAGED = 2 << 20, LARGE = 5 << 20 };
 
-/* What the functions under test work with; made once for a device. */
+/* Arguments of the functions under test; created once for each device. */
 struct things {
     const char *name;
     acre_device *device;
@@ -40,8 +40,8 @@ static void things_end(struct things *t) {
     api_ok(acre_close(t->device));
 }
 
-/* Managed memory takes some or not, wherever its pages happen to be: it is put on the device first.
- */
+/* Managed memory uses device memory only for pages that are there. The prefetch moves all of them
+ * first. */
 static uint64_t things_free_bytes(const struct things *t) {
     api_ok(acre_mem_prefetch(t->device, t->managed.at, LARGE, ACRE_PLACE_DEVICE, NULL));
     api_ok(acre_device_sync(t->device));
@@ -128,7 +128,7 @@ static acre_status copy_staged_from(struct things *t) {
 static acre_status copy_staged_plane(struct things *t) {
     return acre_copy_2d(t->device, t->block.at, 5000, t->page.at, 5001, 4999, 1000, t->stream);
 }
-/* As much as is staged both ways makes all of the staging. */
+/* Copies of STAGED bytes in both directions create all staging buffers. */
 static void make_staging(struct things *t) {
     api_ok(acre_copy(t->device, t->block.at, t->page.at, STAGED, t->stream));
     api_ok(acre_copy(t->device, t->page.at, t->block.at, STAGED, t->stream));
@@ -149,9 +149,9 @@ static acre_status trim(struct things *t) {
 enum {
     MAKES = 1,       /* t->out is a block after success */
     REGISTERS = 2,   /* t->own is registered after success */
-    GIVES_BACK = 4,  /* never fails: what is refused waits in limbo */
-    STAGES = 8,      /* does without staging if it cannot be made */
-    IS_OF_HOST = 16, /* out of memory is the host's */
+    GIVES_BACK = 4,  /* never fails: a refused release waits in limbo */
+    STAGES = 8,      /* copies directly if staging cannot be created */
+    IS_OF_HOST = 16, /* out of memory means host memory */
 };
 
 static const struct op {
@@ -159,8 +159,8 @@ static const struct op {
     acre_status (*call)(struct things *t);
     void (*before)(struct things *t); /* or NULL */
     unsigned flags;
-    /* Driver calls whose failure the caller does not see: popping and the capture mode's return,
-     * both done in another way. */
+    /* Driver calls whose failure the caller does not see: the pop and the reset of the capture
+     * mode. acre does both in another way. */
     unsigned unseen;
 } ops[] = {
     {"alloc device", alloc_device, NULL, MAKES, 2},
@@ -203,7 +203,7 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 
 static void expect_status(const struct counted *run, const struct op *op) {
     int is_right = counted_is_right(run, op->flags & IS_OF_HOST ? COUNTED_HOST : COUNTED_DEVICE);
-    /* The context is the device's, whatever is to be made in it. */
+    /* Creating the context takes device memory, whatever the function allocates. */
     is_right |= op->flags & IS_OF_HOST && counted_is_right(run, COUNTED_DEVICE) &&
                 strncmp(acre_last_detail(), "cuMem", 5) != 0;
     if (op->flags & GIVES_BACK)
@@ -222,12 +222,12 @@ static void expect_books(const struct op *op, const struct counted *run,
                      before->mem_bytes + (has_more ? LARGE : 0) - gone * (uint64_t)LARGE);
     assert_int_equal(after->mem_registered,
                      before->mem_registered + (uint64_t)has_registered - gone_registered);
-    /* Staging that could not even be waited for ends, and finds the driver as unwilling. */
+    /* Staging that acre cannot wait for is destroyed, and the driver refuses that too. */
     if (run->status && !(op->flags & STAGES) && run->mode == ACRE__FAULT_ONCE)
         assert_int_equal(after->limbo_count, before->limbo_count);
 }
 
-/* After a success of the function, with the driver well again. */
+/* Undoes a successful call, while the driver works. */
 static void undo(struct things *t, const struct op *op) {
     if (op->flags & MAKES)
         api_ok(acre_mem_free(t->device, t->out));
@@ -242,14 +242,14 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
     counted_call(run, op->call, t);
     assert_true(run->refusals <= run->fired);
     if (run->mode == ACRE__FAULT_FROM)
-        fault_sync(t->name); /* what could not be waited for */
+        fault_sync(t->name); /* waits for work that the call could not wait for */
     expect_status(run, op);
     if (op->flags & MAKES && run->status)
         assert_null(t->out);
     acre_device_stats after = api_stats(t->device);
     expect_books(op, run, &before, &after);
 
-    /* The same works once the driver does; the give-backs have happened. */
+    /* Repeats the call once the driver works. Calls that free have succeeded already. */
     if (!(op->flags & GIVES_BACK)) {
         if (run->status == ACRE_OK)
             undo(t, op);
@@ -261,7 +261,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
     assert_int_equal(after.limbo_count + after.staging_bytes, 0);
 }
 
-/* A GPU's driver keeps a little for itself now and then, for events and streams. */
+/* The driver of a GPU sometimes keeps a little memory for events and streams. */
 static uint64_t slack_of(const char *name) {
     return strncmp(name, "soft", 4) == 0 ? 0 : 8 << 20;
 }
@@ -270,7 +270,7 @@ TEST(every_function_bears_every_refusal) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         for (size_t i = 0; i < OPS; i++) {
-            make_staging(&t); /* what a driver keeps after its first time is kept now */
+            make_staging(&t); /* warm-up: a driver keeps memory after its first use */
             api_ok(acre_trim(t.device));
             uint64_t free_bytes = things_free_bytes(&t);
             acre_device_stats books = api_stats(t.device);
@@ -284,7 +284,7 @@ TEST(every_function_bears_every_refusal) {
             assert_int_equal(after.mem_registered, books.mem_registered);
             assert_true(things_free_bytes(&t) + slack_of(name) >= free_bytes);
         }
-        /* And the data still gets where it should. */
+        /* Copies still move the data. */
         memset(t.page.at, 7, LARGE);
         api_ok(copy_staged_to(&t));
         memset(t.page.at, 0, LARGE);
@@ -296,7 +296,7 @@ TEST(every_function_bears_every_refusal) {
     }
 }
 
-/* With several threads the order of calls changes from run to run: no matter which fails. */
+/* With several threads the order of driver calls changes from run to run. Any of them may fail. */
 TEST(staging_of_several_threads_bears_every_refusal) {
     setenv("ACRE_COPY_THREADS", "4", 1);
     for (API_EACH(name)) {
@@ -349,14 +349,15 @@ TEST(limbo_of_memory_is_emptied_by_trim) {
             fault_on(NULL, 1, ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN);
             api_ok(acre_mem_free(t.device, t.out));
             fault_off();
-            api_expect(acre_mem_free(t.device, t.out), ACRE_E_POINTER); /* dead all the same */
+            /* Dead for the caller anyway. */
+            api_expect(acre_mem_free(t.device, t.out), ACRE_E_POINTER);
         }
         make_registered(&t);
         fault_on("cuMemHostUnregister", 1, ACRE__FAULT_FROM, CUDA_ERROR_UNKNOWN);
         api_ok(acre_mem_unregister(t.device, t.own));
         fault_off();
         api_expect(acre_mem_unregister(t.device, t.own), ACRE_E_POINTER);
-        /* The driver still has it. */
+        /* The driver still has it registered. */
         api_expect(acre_mem_register(t.device, t.own, LARGE, 0), ACRE_E_REGISTERED);
         assert_int_equal(api_stats(t.device).limbo_count, 6);
         assert_true(things_free_bytes(&t) < free_bytes);
@@ -378,7 +379,7 @@ TEST(limbo_of_memory_is_emptied_by_trim) {
     }
 }
 
-/* Buffers, streams and events of staging that are refused wait too, and are not lost. */
+/* Buffers, streams and events of staging whose release is refused wait in limbo, too. */
 TEST(limbo_of_staging_is_emptied_by_trim) {
     const char *const entries[] = {"cuMemHostUnregister", "cuStreamDestroy", "cuEventDestroy"};
     for (API_EACH(name)) {
@@ -390,7 +391,7 @@ TEST(limbo_of_staging_is_emptied_by_trim) {
             fault_off();
             assert_true(api_stats(t.device).limbo_count >= 2); /* one for each direction */
             assert_int_equal(api_stats(t.device).staging_bytes, 0);
-            api_ok(copy_staged_to(&t)); /* new ones meanwhile */
+            api_ok(copy_staged_to(&t)); /* creates new ones meanwhile */
             api_ok(acre_trim(t.device));
             assert_int_equal(api_stats(t.device).limbo_count, 0);
         }
@@ -400,7 +401,8 @@ TEST(limbo_of_staging_is_emptied_by_trim) {
 
 /* ---- sticky ---- */
 
-/* The device is lost in the middle of a staged copy: said, no hang, closing works. */
+/* The device is lost in the middle of a staged copy: the copy returns the status and does not hang,
+ * and acre_close works. */
 TEST(staged_copy_that_loses_the_device_ends) {
     const char *const threads[] = {"1", "4"};
     for (API_EACH(name)) {
@@ -415,7 +417,7 @@ TEST(staged_copy_that_loses_the_device_ends) {
                 assert_non_null(page);
                 void *to = k % 2 ? page : block.at, *from = k % 2 ? block.at : page;
                 if (nth % 2)
-                    make_staging(&t); /* also with staging there already */
+                    make_staging(&t); /* every other run starts with staging */
                 fault_on(NULL, nth, ACRE__FAULT_STICKY, CUDA_ERROR_LAUNCH_FAILED);
                 acre_status status = acre_copy(t.device, to, from, bytes, t.stream);
                 is_over = acre__fault_fired() == 0;
@@ -425,8 +427,8 @@ TEST(staged_copy_that_loses_the_device_ends) {
                     api_expect(acre_trim(t.device), ACRE_E_DEVICE_LOST);
                     api_ok(acre_mem_free(t.device, block.at));
                 }
-                /* The soft device goes on working behind the wrapper: no transfer may be left when
-                 * the pages go. */
+                /* The soft device continues to work behind the wrapper. All transfers must finish
+                 * before the pages are freed. */
                 fault_sync(name);
                 api_ok(acre_close(t.device));
                 fault_off();
@@ -436,7 +438,7 @@ TEST(staged_copy_that_loses_the_device_ends) {
                 free(t.own);
             }
         }
-        acre_device *device = api_open(name); /* gives the contexts back */
+        acre_device *device = api_open(name); /* releases the contexts */
         assert_int_equal(api_stats(device).staging_bytes, 0);
         api_ok(acre_close(device));
         assert_int_equal(fault_context_is_active(name), 0);
@@ -445,8 +447,8 @@ TEST(staged_copy_that_loses_the_device_ends) {
 }
 
 int main(void) {
-    setenv("ACRE_COPY_THREADS", "1", 1); /* the same calls in the same order every time */
-    /* Blocks as the driver makes them; those of chunks are in test_counted_space.c. */
+    setenv("ACRE_COPY_THREADS", "1", 1); /* the same calls in the same order in every run */
+    /* Blocks of the driver; test_counted_space.c tests blocks of chunks. */
     setenv("ACRE_VMM", "off", 1);
     fault_begin();
     return tests_run("counted_mem");

@@ -1,8 +1,8 @@
-/* The counted loop over plans: driver call 1, 2, ... inside a call fails, alone or with all after
- * it, until a run in which none did. After each: the right status, the plan as it was and no
- * address written, the caller's context untouched; the same call works once the driver does, and
- * nothing is left after trim. A loop that cannot be placed is served by the pool, and placed by a
- * later step. Further: captured streams, a lost device. */
+/* The counted loop over plans: the n-th driver call inside a call fails, alone or with all later
+ * ones, for n = 1, 2, ... until a run in which none fails. After each run: the expected status, the
+ * plan unchanged and no address written, the caller's context untouched. The same call works once
+ * the driver does, and nothing is left after trim. If a loop cannot be placed, the pool serves it,
+ * and a later step places it. Further tests: captured streams, a lost device. */
 #include "api/api_plan.h"
 #include "fault_counted.h"
 
@@ -14,7 +14,7 @@ struct things {
     acre_stream stream;
     acre_plan *plan;
     void *p[VARIABLES];
-    uint32_t places; /* that a step has blocks of; of both, a round takes three times as long */
+    uint32_t places; /* places of a step's blocks; with 2 a round takes three times as long */
 };
 
 static const acre_plan_options given = {
@@ -23,7 +23,7 @@ static const acre_plan_options needed = {.struct_size = sizeof needed,
                                          .device_bytes = ACRE_PLAN_AS_NEEDED,
                                          .host_bytes = ACRE_PLAN_AS_NEEDED};
 
-/* ---- plans to begin with ---- */
+/* ---- plans in several states ---- */
 
 static void make(struct things *t, const acre_plan_options *like, uint32_t flags) {
     acre_plan_options options = *like;
@@ -37,19 +37,19 @@ static void make_given(struct things *t) {
 static void make_needed(struct things *t) {
     make(t, &needed, 0);
 }
-/* Four wishes wait for satisfy. */
+/* Four requests wait for satisfy. */
 static void make_waiting(struct things *t) {
     make(t, &needed, ACRE_PLAN_DEFERRED);
     for (uint32_t i = 0; i < 4; i++)
         api_ok(acre_plan_want(t->plan, i % 2, 3 * MIB, 0, &t->p[i]));
 }
-/* The same, and two wait for commit. */
+/* Four requests wait for satisfy, and two for commit. */
 static void make_timed(struct things *t) {
     make_waiting(t);
     for (uint32_t i = 0; i < 2; i++)
         api_ok(acre_plan_want_for(t->plan, i, 2 * MIB, 0, i, 3, &t->p[4 + i]));
 }
-/* One round is over, and its work may still run. */
+/* One round is released, and its work may still be in flight. */
 static void make_released(struct things *t) {
     void *p;
     make(t, &given, 0);
@@ -72,7 +72,7 @@ static acre_status one_step(struct things *t) {
     }
     return status ? status : acre_plan_step_end(t->plan);
 }
-/* A step was recorded, and is not placed. */
+/* A step is recorded but not placed. */
 static void make_recorded(struct things *t) {
     make(t, &needed, 0);
     api_ok(one_step(t));
@@ -95,7 +95,7 @@ static acre_status create_given(struct things *t) {
         assert_null(t->plan);
     return status;
 }
-/* A default size asks what is free. */
+/* A default size queries the free memory. */
 static acre_status create_default(struct things *t) {
     t->plan = (acre_plan *)t;
     acre_status status = acre_plan_create(t->device, NULL, &t->plan);
@@ -165,7 +165,7 @@ static void expect_unchanged(const struct things *t, const struct counted *run,
     after.nodes = before.nodes;
     after.waits = before.waits; /* a round that was waited for stays so */
     if (memcmp(&after, &before, sizeof after) != 0)
-        fail_msg("%s with call %u failing: the plan is another", run->op, run->nth);
+        fail_msg("%s with call %u failing: the plan has changed", run->op, run->nth);
     for (int i = 0; i < VARIABLES; i++)
         assert_ptr_equal(t->p[i], UNWRITTEN);
 }
@@ -173,7 +173,7 @@ static void expect_unchanged(const struct things *t, const struct counted *run,
 static void expect_nothing_left(struct things *t) {
     api_ok(acre_plan_destroy(t->plan));
     t->plan = NULL;
-    api_ok(acre_stream_sync(t->device, t->stream)); /* pools keep what queued work may use */
+    api_ok(acre_stream_sync(t->device, t->stream)); /* pools hold memory that queued work may use */
     acre_pool *pool;
     for (acre_kind kind = ACRE_KIND_DEVICE; kind <= ACRE_KIND_PINNED; kind++) {
         api_ok(acre_pool_default(t->device, kind, &pool));
@@ -225,9 +225,9 @@ TEST(plan_calls_bear_every_refusal_and_change_nothing) {
     }
 }
 
-/* ---- a loop that is to be placed ---- */
+/* ---- placing a loop ---- */
 
-/* Whatever fails while the loop is placed, the step is served, or not begun at all; and a later one
+/* Whatever fails while the plan places the loop, the step is served or does not begin. A later step
  * is served from the plan. */
 static void place_one(struct things *t, const struct op *op, struct counted *run) {
     (void)op;
@@ -276,7 +276,7 @@ TEST(plan_in_a_capture_serves_steps_and_breaks_nothing) {
         fault_push(name);
         assert_int_equal(raw->cuStreamBeginCapture(t.stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
         fault_pop(name);
-        api_ok(one_step(&t)); /* its addresses can be used in the graph */
+        api_ok(one_step(&t)); /* the graph can use its addresses */
         acre_plan_stats after = stats_of(&t);
         assert_int_equal(after.hits - before.hits, 1);
         assert_int_equal(after.pool_calls, before.pool_calls);

@@ -1,14 +1,14 @@
-/* The counted loop over pools: driver call 1, 2, ... inside a call fails, alone or with all after
- * it, until a run in which none did. After each: the right status, the same blocks handed out as
- * before, the caller's context untouched; the same call works once the driver does, and nothing is
- * left after the pool's end and trim. Further: streams whose end the driver refuses to mark, a lost
- * device. */
+/* The counted loop over pools: the n-th driver call inside a call fails, alone or with all later
+ * ones, for n = 1, 2, ... until a run in which none fails. After each run: the expected status, the
+ * same live blocks, the caller's context untouched. The same call works once the driver does, and
+ * nothing is left after the pool is destroyed and the device trimmed. Further tests: streams whose
+ * last work the driver refuses to mark with an event, a lost device. */
 #include "acre_soft.h"
 #include "api/api_memory.h"
 #include "fault_counted.h"
 #include "pool/pool.h"
 
-enum { SMALL = 1000, FULL = 128 }; /* of so many slots a thread's stack is full */
+enum { SMALL = 1000, FULL = 128 }; /* FULL slots fill a thread's stack */
 
 struct things {
     const char *name;
@@ -18,13 +18,13 @@ struct things {
     acre_pool *pool;
     void *block;
     void *many[FULL + 1];
-    size_t went;     /* blocks freed by a call that failed all the same */
-    int is_captured; /* the stream is, or there is a graph of it */
+    size_t went;     /* blocks freed by a call that failed */
+    int is_captured; /* the stream is captured, or its graph exists */
     int is_tagged;   /* blocks have a tag */
     CUgraph graph;
 };
 
-/* ---- what there is before ---- */
+/* ---- states ---- */
 
 static void make_kind(struct things *t, acre_kind kind, uint32_t flags) {
     acre_pool_options options = {.struct_size = sizeof options, .kind = kind, .flags = flags};
@@ -56,7 +56,7 @@ static void fall_behind(struct things *t) {
     if (strncmp(t->name, "soft", 4) == 0)
         api_ok(acre_soft_set_lag(t->device, 100000, 0));
 }
-/* Memory that was freed on another stream, which is not idle. */
+/* Memory freed on another stream, which is busy. */
 static void make_elsewhere(struct things *t) {
     void *p;
     fall_behind(t);
@@ -79,13 +79,13 @@ static void make_freed(struct things *t) {
     api_ok(acre_pool_alloc_many(t->pool, 300000, 40, t->stream, t->many));
     api_ok(acre_pool_free_many(t->pool, t->many, 40, t->stream, NULL));
 }
-/* A large block with something behind it. */
+/* A large block with another block behind it. */
 static void make_large(struct things *t) {
     make(t);
     api_ok(acre_pool_alloc(t->pool, 6 * MIB, 0, t->stream, &t->block));
     api_ok(acre_pool_alloc(t->pool, 2 * MIB, 0, t->stream, &t->many[0]));
 }
-/* Large blocks have chunks of their own, and memory that is free must go for another one. */
+/* Large blocks have separate chunks, and a further one needs memory of free chunks. */
 static void make_apart(struct things *t) {
     make(t);
     t->pool->blocks_in.slack = 0;
@@ -96,7 +96,7 @@ static void make_apart(struct things *t) {
     api_ok(acre_pool_free(t->pool, t->block, t->stream));
     assert_false(t->pool->blocks_in.is_joined);
 }
-/* Live memory has risen and fallen, and what is free lies in holes of 16 MiB. */
+/* Live memory has risen and fallen; the free memory is in holes of 16 MiB. */
 static void make_joined(struct things *t) {
     make(t);
     t->pool->blocks_in.slack = 0;
@@ -109,7 +109,7 @@ static void make_joined(struct things *t) {
     }
     assert_true(t->pool->blocks_in.is_joined);
 }
-/* The same, and the device is behind: chunks are mapped a second time. */
+/* As make_joined, with work in flight: chunks are mapped a second time. */
 static void make_behind(struct things *t) {
     fall_behind(t);
     make_joined(t);
@@ -119,19 +119,19 @@ static void make_apart_behind(struct things *t) {
     make_apart(t);
     api_ok(acre_fill(t->device, t->many[39], 1, 64, t->stream));
 }
-/* The stream is captured from now on. */
+/* The stream is being captured. */
 static void make_captured(struct things *t) {
     make_block(t);
     assert_int_equal(
         fault_raw(t->name)->cuStreamBeginCapture(t->stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
     t->is_captured = 1;
 }
-/* The same, and the block is the graph's. */
+/* As make_captured, with a block that belongs to the graph. */
 static void make_graphs(struct things *t) {
     make_captured(t);
     api_ok(acre_pool_alloc(t->pool, 3 * MIB, 0, t->stream, &t->block));
 }
-/* The same after the capture. */
+/* As make_graphs, after the capture. */
 static void make_outside(struct things *t) {
     make_graphs(t);
     assert_int_equal(fault_raw(t->name)->cuStreamEndCapture(t->stream, &t->graph), 0);
@@ -175,7 +175,7 @@ static acre_status alloc_many(struct things *t) {
 static acre_status free_here(struct things *t) {
     return acre_pool_free(t->pool, t->block, t->stream);
 }
-/* More than a thread's stack holds. It ends at the first block that is refused. */
+/* Frees more blocks than a thread's stack holds. Stops at the first block that is refused. */
 static acre_status free_many(struct things *t) {
     size_t freed;
     acre_status status =
@@ -291,7 +291,7 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* ---- the loop ---- */
 
-/* Everything is allocated under this tag, so that it has what the pool has. */
+/* All blocks are allocated under this tag, so the tag and the pool have the same counts. */
 #define TAG "counted"
 
 static int tag_look(void *user, const acre_tag_info *info) {
@@ -319,7 +319,7 @@ static acre_pool_stats stats_of(const struct things *t) {
     return stats;
 }
 
-/* No slot was lost: when all blocks are freed, all memory goes. */
+/* No slot is lost: when all blocks are freed, the pool can release all memory. */
 static int free_block(void *user, void *p, size_t bytes) {
     void **blocks = user;
     (void)bytes;
@@ -433,9 +433,9 @@ TEST(pool_calls_with_a_tag_bear_every_refusal_and_count_right) {
     every_call_is_refused(1);
 }
 
-/* ---- few calls ---- */
+/* ---- number of driver calls ---- */
 
-/* Hits make no driver call at all, and events of recorded uses are used again. */
+/* Hits make no driver call, and the pool reuses events of recorded uses. */
 TEST(pool_hits_and_loops_ask_the_driver_for_nothing_new) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
@@ -469,9 +469,10 @@ TEST(pool_hits_and_loops_ask_the_driver_for_nothing_new) {
     }
 }
 
-/* ---- streams that end ---- */
+/* ---- destroyed streams ---- */
 
-/* The driver refuses to mark the work of a stream that ends, and the next one has its handle. */
+/* The driver refuses to mark the last work of a destroyed stream with an event, and the next stream
+ * has the same handle. */
 TEST(pool_memory_of_a_stream_that_could_not_be_retired_is_safe) {
     for (API_EACH(name)) {
         for (uint32_t nth = 1; nth < 24; nth++) {
@@ -485,14 +486,14 @@ TEST(pool_memory_of_a_stream_that_could_not_be_retired_is_safe) {
             counted_restore_thread(name);
             fault_sync(name);
             t.brief = NULL;
-            api_ok(acre_trim(t.device)); /* ends the stream, if that was refused */
+            api_ok(acre_trim(t.device)); /* destroys the stream if that was refused */
             api_ok(acre_pool_alloc(t.pool, 4 * MIB, 0, t.other, &p));
             api_ok(acre_pool_free(t.pool, p, t.other));
             api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &again));
             api_ok(acre_pool_alloc(t.pool, 4 * MIB, 0, again, &p));
             api_ok(acre_pool_free(t.pool, p, again));
             api_ok(acre_stream_destroy(t.device, again));
-            if (strcmp(name, "soft") == 0) /* gives handles out again at once */
+            if (strcmp(name, "soft") == 0) /* the soft driver reuses handles at once */
                 expect_all_memory_goes(&t);
             api_ok(acre_pool_destroy(t.pool, NULL, NULL));
             things_end(&t);
@@ -524,7 +525,7 @@ TEST(pool_of_a_lost_device_can_be_freed_to_and_destroyed) {
     (void)acre_stream_destroy(t.device, t.stream);
     (void)acre_stream_destroy(t.device, t.other);
     (void)acre_event_destroy(t.device, t.event);
-    api_ok(acre_close(t.device)); /* with a pool and a block left */
+    api_ok(acre_close(t.device)); /* with a pool and a live block */
     (void)fault_off();
 }
 

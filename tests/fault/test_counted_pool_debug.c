@@ -1,5 +1,4 @@
-/* Pools with ACRE_POOL_DEBUG under failing driver calls: a status, nothing changed, a retry works.
- */
+/* Pools with ACRE_POOL_DEBUG with failing driver calls: a status, no change, and a retry works. */
 #include "fault_device.h"
 
 static acre_pool_stats stats_of(acre_pool *pool) {

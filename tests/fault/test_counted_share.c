@@ -1,7 +1,8 @@
-/* The counted loop over sharing: driver call 1, 2, ... fails while memory is exported, opened,
- * refreshed and closed, alone or with all after it, until a run in which none did. Owner and
- * importer are one process here, so calls of both fail. After each: the right status, no output,
- * the import as before, the same works once the driver does, and nothing is left in the end. */
+/* The counted loop over sharing: the n-th driver call fails while memory is exported, opened,
+ * refreshed or closed, alone or with all later ones, for n = 1, 2, ... until a run in which none
+ * fails. Owner and importer are one process here, so calls of both fail. After each run: the
+ * expected status, no output, and the import unchanged. The same call works once the driver does,
+ * and nothing is left at the end. */
 #include "api/api_share.h"
 #include "fault_counted.h"
 
@@ -58,14 +59,14 @@ static void before_shrunk(struct things *t) {
     things_open(t);
     api_ok(acre_vec_shrink(t->vec, 2 * MIB, t->stream));
 }
-/* The import's second chunk has another one in its place, and one behind it. */
+/* The import's second chunk was replaced in the vec, and a third one follows. */
 static void before_replaced(struct things *t) {
     before_shrunk(t);
     api_ok(acre_vec_grow(t->vec, 2 * MIB, t->stream));
     api_ok(acre_vec_grow(t->vec, 2 * MIB, t->stream));
     put(t->device, (char *)acre_vec_data(t->vec), 6 * MIB, 2);
 }
-/* The addresses behind the import's are another one's. */
+/* A second import takes the addresses behind the first. */
 static void before_moved(struct things *t) {
     things_begin(t, 4 * MIB);
     things_open(t);
@@ -111,8 +112,9 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* ---- the loop ---- */
 
-/* What a failure left is what was there before; only where the driver refuses everything from then
- * on may the import have lost what it could not map again, and keeps what the owner has too. */
+/* After a failure the import is unchanged. Only if the driver refuses everything from then on
+ * may the import lose chunks that it could not map again. It keeps the chunks that the owner
+ * still has. */
 static void expect_as_before(struct things *t, const struct op *op, const struct counted *run,
                              const acre_import_info *before) {
     if (op->call == call_export) {
@@ -150,7 +152,7 @@ static void expect_done(struct things *t, const struct op *op) {
     assert_int_equal(info.bytes, op->has);
     assert_int_equal(info.mapped_bytes, op->has);
     if (!has(t->device, info.data, op->has, op->salt))
-        fail_msg("%s: other bytes are there", op->name);
+        fail_msg("%s: the import has wrong bytes", op->name);
 }
 
 static void run_one(struct things *t, const struct op *op, struct counted *run) {
@@ -163,7 +165,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
     if (run->status) {
         expect_as_before(t, op, run, &before);
         api_ok(acre_trim(t->device));
-        api_ok(op->call(t)); /* the same works once the driver does */
+        api_ok(op->call(t)); /* the same call works once the driver does */
     }
     expect_done(t, op);
     things_end(t);
@@ -173,7 +175,7 @@ TEST(share_bears_every_refusal) {
     for (API_EACH(name)) {
         struct things t = {.name = name, .device = api_open(name)};
         api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &t.stream));
-        before_moved(&t); /* what a driver keeps after its first time is kept now */
+        before_moved(&t); /* warm-up: a driver keeps memory after its first use */
         things_end(&t);
         uint64_t free_bytes = fault_free_bytes(name);
         size_t fds = open_fds();
@@ -189,11 +191,13 @@ TEST(share_bears_every_refusal) {
     }
 }
 
-/* The device is lost in the middle of it: said, no hang, and everything still ends. */
+/* The device is lost during the call: the call returns a status and does not hang, and everything
+ * can be closed. */
 TEST(share_that_loses_the_device_ends) {
     for (API_EACH(name)) {
         for (size_t i = 0; i < OPS; i++) {
-            /* Not every call: what a lost device had stays lost in this process. */
+            /* A sample of the calls, since the memory of a lost device stays lost in this
+             * process. */
             for (uint32_t nth = 1, is_over = 0; !is_over; nth += (nth + 1) / 2) {
                 struct things t = {.name = name, .device = api_open(name)};
                 api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &t.stream));
@@ -205,7 +209,8 @@ TEST(share_that_loses_the_device_ends) {
                     expect_done(&t, &(struct op){.call = ops[i].call});
                 else if (ops[i].call == call_open)
                     assert_null(t.import);
-                /* The owner's device is this one: it may be the first to see it. */
+                /* Owner and importer use the same device. If the owner detects the loss first, the
+                 * importer gets ACRE_E_GONE. */
                 assert_true(status == ACRE_OK || status == ACRE_E_DEVICE_LOST ||
                             status == ACRE_E_GONE);
                 if (nth % 2 && status) {
@@ -219,7 +224,7 @@ TEST(share_that_loses_the_device_ends) {
                 counted_restore_thread(name);
             }
         }
-        acre_device *device = api_open(name); /* gives the contexts back */
+        acre_device *device = api_open(name); /* releases the contexts */
         api_ok(acre_close(device));
     }
 }

@@ -1,8 +1,9 @@
-/* The counted loop over the space layer and the blocks that are made of it: driver call 1, 2, ...
- * fails, alone or with all after it, until a run in which none did. After each: the right status
- * with a detail, the record what the driver has, contents as they were, the caller's context and
- * capture mode untouched; the same call works once the driver does, and after trim nothing is left
- * of it. Last, every call loses the device: books only, no crash, no leak. */
+/* The counted loop over the space layer and the blocks that use it: the n-th driver call fails,
+ * alone or with all later ones, for n = 1, 2, ... until a run in which none fails. After each run:
+ * the expected status with a detail, records that match the driver, the same contents, the caller's
+ * context and capture mode untouched. The same call works once the driver does, and nothing is left
+ * after trim. Last, every call loses the device: acre only updates its records, without a crash or
+ * a leak. */
 #include <fcntl.h>
 
 #include "soft/soft.h"
@@ -12,7 +13,7 @@
 
 enum { RESERVE = 16, MAPPED = 3, MARK = 1000 }; /* units of the extent; its words */
 
-/* What the functions under test work with; each run makes what it needs. */
+/* Arguments of the functions under test; each run creates what it needs. */
 struct things {
     const char *name;
     acre_device *device;
@@ -33,13 +34,13 @@ struct things {
     size_t wanted;    /* bytes after acre_mem_realloc */
 };
 
-/* ---- making ---- */
+/* ---- states ---- */
 
 static void make_nothing(struct things *t) {
     (void)t;
 }
 
-/* It is not known whether there are host chunks. */
+/* Forgets whether the driver supports host chunks. */
 static void make_unknown(struct things *t) {
     acre__chunk_end(t->device);
 }
@@ -49,7 +50,7 @@ static void make_extent(struct things *t) {
         acre__extent_open(&t->extent, t->device, ACRE__CHUNK_SHAREABLE, RESERVE * t->unit, 0, 0));
     t->has_extent = 1;
     api_ok(acre__extent_grow(&t->extent, t->unit));
-    api_ok(acre__extent_grow(&t->extent, MAPPED * t->unit)); /* of two chunks */
+    api_ok(acre__extent_grow(&t->extent, MAPPED * t->unit)); /* two chunks */
     t->marked = MAPPED * t->unit;
     space_mark(&t->extent, 0, t->marked, MARK);
 }
@@ -106,7 +107,7 @@ static void make_large(struct things *t) {
     make_block(t, 2 * t->unit + 4096);
 }
 
-/* Of two chunks. */
+/* A block of two chunks. */
 static void make_grown(struct things *t) {
     void *p;
     make_block(t, t->unit);
@@ -116,7 +117,7 @@ static void make_grown(struct things *t) {
     space_write(t->device, (uintptr_t)p + t->bytes - 8, MARK);
 }
 
-/* With addresses behind it that are another's. */
+/* A block of two chunks whose next addresses are taken. */
 static void make_enclosed(struct things *t) {
     make_grown(t);
     api_ok(acre__range_take(t->device, t->unit, t->unit, &t->range));
@@ -147,7 +148,7 @@ static acre_status do_add(struct things *t) {
     acre__chunk_keep(first);
     acre__chunk_keep(second);
     acre_status status = acre__extent_add(&t->extent, first);
-    if (status) { /* still ours */
+    if (status) { /* the list is still ours */
         first->next = second;
         return status;
     }
@@ -158,7 +159,7 @@ static acre_status do_add(struct things *t) {
 }
 static acre_status do_shrink(struct things *t) {
     size_t went = acre__extent_shrink(&t->extent, t->unit);
-    assert_int_equal(went + t->extent.mapped, MAPPED * t->unit); /* what is refused stays */
+    assert_int_equal(went + t->extent.mapped, MAPPED * t->unit); /* refused chunks stay mapped */
     t->marked = t->extent.mapped;
     return ACRE_OK;
 }
@@ -251,7 +252,7 @@ static acre_status do_alloc(struct things *t) {
     acre_status status = acre_mem_alloc(t->device, ACRE_KIND_DEVICE, 5 * t->unit, 0, &p);
     assert_int_equal(p == NULL, status != ACRE_OK);
     if (p)
-        api_ok(acre_mem_free(t->device, p)); /* with a driver that may be unwilling still */
+        api_ok(acre_mem_free(t->device, p)); /* the driver may still refuse calls */
     return status;
 }
 static acre_status do_free(struct things *t) {
@@ -290,10 +291,10 @@ static acre_status do_realloc_to_large(struct things *t) {
 }
 
 enum {
-    GIVES_BACK = 1, /* never fails: what is refused waits in limbo */
-    HALVES = 2,     /* without memory or addresses tries with less, and may succeed */
-    PROBES = 4,     /* host chunks: a refusal means that there are none */
-    IS_PUBLIC = 8   /* looks first whether the device is lost */
+    GIVES_BACK = 1, /* never fails: a refused release waits in limbo */
+    HALVES = 2,     /* if out of memory or addresses, retries with less and may succeed */
+    PROBES = 4,     /* host chunks: after a refusal they count as unsupported */
+    IS_PUBLIC = 8   /* checks first whether the device is lost */
 };
 
 static const struct op {
@@ -335,7 +336,7 @@ static const struct op {
 };
 enum { OPS = sizeof ops / sizeof ops[0] };
 
-/* ---- what must hold ---- */
+/* ---- checks ---- */
 
 static void expect_status(const struct counted *run, const struct op *op) {
     int is_right = counted_is_right(run, COUNTED_DEVICE | COUNTED_ADDRESSES);
@@ -346,7 +347,7 @@ static void expect_status(const struct counted *run, const struct op *op) {
     counted_expect_status(run, is_right);
 }
 
-/* The detail is of the call that failed, and not of what was undone after it. */
+/* The detail is about the call that failed, not about the clean-up after it. */
 static void expect_detail(const struct counted *run) {
     const char *const undoing[] = {"cuMemUnmap", "cuMemRelease", "cuMemAddressFree",
                                    "cuEventDestroy", "cuCtxPopCurrent"};
@@ -355,18 +356,18 @@ static void expect_detail(const struct counted *run) {
             fail_msg("%s from call %u on: %s", run->op, run->nth, acre_last_detail());
 }
 
-/* The block is where and as long as is said, and has its contents. */
+/* The record of the block has its address and size, and the block has its contents. */
 static void expect_block(const struct things *t) {
     acre_mem_info info = {.struct_size = sizeof info};
     size_t bytes = t->wanted ? t->wanted : t->bytes;
-    api_ok(acre_stream_sync(t->device, t->stream)); /* small ones are copied in its order */
+    api_ok(acre_stream_sync(t->device, t->stream)); /* small blocks are copied in stream order */
     api_ok(acre_mem_query(t->device, t->p, &info));
     assert_ptr_equal(info.base, t->p);
     assert_int_equal(info.bytes, bytes);
     assert_int_equal(space_read(t->device, (uintptr_t)t->p), MARK);
     if (bytes >= t->bytes)
         assert_int_equal(space_read(t->device, (uintptr_t)t->p + t->bytes - 8), MARK);
-    space_write(t->device, (uintptr_t)t->p + bytes - 8, MARK); /* all of it is there */
+    space_write(t->device, (uintptr_t)t->p + bytes - 8, MARK); /* all bytes are mapped */
 }
 
 static void expect_state(struct things *t, const struct counted *run) {
@@ -374,7 +375,7 @@ static void expect_state(struct things *t, const struct counted *run) {
         space_expect_truth(&t->extent);
         space_expect_marks(&t->extent, 0, t->marked, MARK);
         if (run->mode == ACRE__FAULT_ONCE && t->marked && !t->moved.dev)
-            assert_true(t->extent.range.bytes >= RESERVE * t->unit); /* nothing was lost */
+            assert_true(t->extent.range.bytes >= RESERVE * t->unit); /* no addresses were lost */
     }
     if (t->p)
         expect_block(t);
@@ -389,7 +390,7 @@ static struct things things_begin(const char *name) {
     return t;
 }
 
-/* Ends what a run has made. */
+/* Destroys everything that a run created. */
 static void run_end(struct things *t) {
     acre__extent_move_end(&t->moved);
     if (t->has_extent)
@@ -408,7 +409,7 @@ static void run_end(struct things *t) {
     *t = again;
 }
 
-/* Nothing of it is left. */
+/* Checks for leaks. */
 static void expect_empty(struct things *t, const struct counted *run) {
     uint64_t count, bytes, cached, reserved, taken;
     api_ok(acre_trim(t->device));
@@ -435,7 +436,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
     expect_state(t, run);
     if (run->status) {
         if (run->mode == ACRE__FAULT_FROM) {
-            api_ok(acre_trim(t->device)); /* addresses in limbo come back */
+            api_ok(acre_trim(t->device)); /* releases the addresses in limbo */
             if (t->has_extent)
                 assert_int_equal(acre__extent_extend(&t->extent, RESERVE * t->unit), 1);
         }
@@ -451,12 +452,13 @@ static void every_function_bears_every_refusal(const char *cache_bytes) {
     for (API_EACH(name)) {
         struct things t = things_begin(name);
         for (size_t i = 0; i < OPS; i++) {
-            ops[i].before(&t); /* what a driver keeps after its first time is kept now */
+            ops[i].before(&t); /* warm-up: a driver keeps memory after its first use */
             run_end(&t);
             api_ok(acre_trim(t.device));
             t.free_bytes = space_free_bytes(t.device);
             const struct counted run = {.name = name, .device = t.device, .op = ops[i].name};
-            (void)counted_loop(run, COUNTED_ALL, run_one, &t, &ops[i]); /* a cache needs none */
+            /* With a cache there may be no driver call. */
+            (void)counted_loop(run, COUNTED_ALL, run_one, &t, &ops[i]);
         }
         api_ok(acre_stream_destroy(t.device, t.stream));
         api_ok(acre_close(t.device));
@@ -474,7 +476,7 @@ TEST(functions_with_a_cache_bear_every_refusal) {
 
 /* ---- a lost device ---- */
 
-/* Call `nth` and all after it are of a lost device. 0 when nothing failed any more. */
+/* The device is lost from driver call `nth` on. Returns 0 if no call failed. */
 static int lose_one(const char *name, const struct op *op, uint32_t nth) {
     struct things t = things_begin(name);
     op->before(&t);
@@ -491,8 +493,8 @@ static int lose_one(const char *name, const struct op *op, uint32_t nth) {
     if (status && op->flags & IS_PUBLIC)
         api_expect(op->call(&t), ACRE_E_DEVICE_LOST);
     else if (status)
-        (void)op->call(&t); /* may do without the driver, or not */
-    run_end(&t);            /* with the driver as it is */
+        (void)op->call(&t); /* may work without the driver */
+    run_end(&t);            /* the driver still fails */
     api_ok(acre_close(t.device));
     fault_off();
     counted_restore_thread(name);
@@ -505,14 +507,14 @@ TEST(functions_that_lose_the_device_keep_books) {
         int is_soft = fault_raw(name)->is_soft != 0;
         for (size_t i = 0; i < 2 * OPS; i++) {
             setenv("ACRE_CHUNK_CACHE_BYTES", caches[i % 2], 1);
-            /* What was on the device is lost with it: on a real one a sample is enough. */
+            /* The contents of a lost device are lost. On a GPU a sample of the calls is enough. */
             for (uint32_t nth = 1; lose_one(name, &ops[i / 2], nth); nth += is_soft ? 1 : 7)
                 if (is_soft)
                     acre__soft_reset();
             if (is_soft)
                 acre__soft_reset();
         }
-        acre_device *device = api_open(name); /* gives the contexts back */
+        acre_device *device = api_open(name); /* releases the contexts */
         acre_device_stats stats = api_stats(device);
         assert_int_equal(stats.chunks + stats.chunk_bytes + stats.address_bytes, 0);
         api_ok(acre_close(device));

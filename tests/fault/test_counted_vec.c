@@ -1,7 +1,8 @@
-/* The counted loop over vecs: driver call 1, 2, ... inside a call fails, alone or with all after
- * it, until a run in which none did. After each: the right status, the vec as it was with its
- * contents, the caller's context untouched; the same call works once the driver does, and nothing
- * is left after trim. Further: captured streams, a lost device, access of peers. */
+/* The counted loop over vecs: the n-th driver call inside a call fails, alone or with all later
+ * ones, for n = 1, 2, ... until a run in which none fails. After each run: the expected status, the
+ * vec unchanged with its contents, the caller's context untouched. The same call works once the
+ * driver does, and nothing is left after trim. Further tests: captured streams, a lost device,
+ * access of peers. */
 #include "api/api_memory.h"
 #include "fault_counted.h"
 
@@ -20,9 +21,9 @@ static unsigned char stamp_byte(size_t i) {
     return (unsigned char)(i * 37 + 11);
 }
 
-/* ---- vecs of several sorts ---- */
+/* ---- vecs in several states ---- */
 
-/* `filled` bytes of size; `behind` takes the addresses after it. */
+/* Creates a vec of `filled` bytes. With `is_held`, `behind` takes the addresses after it. */
 static void make(struct things *t, const acre_vec_options *options, size_t filled, int is_held) {
     api_ok(acre_vec_create(t->device, 1, options, &t->vec));
     if (is_held)
@@ -145,20 +146,19 @@ static acre_vec_info info_of(const struct things *t) {
     return info;
 }
 
-/* What the driver refused to unmap keeps its addresses, which the vec then no longer has. Memory
- * that an appending copy may still write to, since the driver refused to wait for it, stays; and so
- * does the vec where that is. */
+/* Memory that the driver refused to unmap keeps its addresses, so the vec loses them. If the driver
+ * refused to wait for the copy of an append, the memory of the append stays mapped. */
 static void expect_unchanged(const struct counted *run, const acre_vec_info *before,
                              acre_vec_info after) {
     if (run->mode == ACRE__FAULT_FROM && after.capacity < before->capacity)
         after.capacity = before->capacity;
     if (run->mode == ACRE__FAULT_FROM && !before->mapped_bytes && !after.data)
-        after.data = before->data; /* none of its addresses are left */
+        after.data = before->data; /* the vec has lost all its addresses */
     if (run->mode == ACRE__FAULT_FROM && strncmp(run->op, "append", 6) == 0 &&
         after.mapped_bytes > before->mapped_bytes && after.size == before->size)
         return;
     if (memcmp(&after, before, sizeof after) != 0)
-        fail_msg("%s with call %u failing: the vec is another: size %llu, mapped %llu, capacity "
+        fail_msg("%s with call %u failing: the vec has changed: size %llu, mapped %llu, capacity "
                  "%llu, moves %llu, at %p",
                  run->op, run->nth, (unsigned long long)after.size,
                  (unsigned long long)after.mapped_bytes, (unsigned long long)after.capacity,
@@ -254,7 +254,7 @@ TEST(vec_on_a_captured_stream_only_does_what_touches_it_not) {
         api_expect(destroy(&t), ACRE_E_CAPTURING);
         acre_vec_info after = info_of(&t);
         assert_memory_equal(&after, &before, sizeof after);
-        api_ok(acre_vec_shrink(t.vec, 1, t.stream)); /* no memory goes */
+        api_ok(acre_vec_shrink(t.vec, 1, t.stream)); /* releases no memory */
         api_ok(acre_vec_grow(t.vec, 1, t.stream));
         api_ok(acre_vec_grow(t.behind, chunk, t.stream));
         assert_int_equal(raw->cuStreamEndCapture(t.stream, &graph), 0);
@@ -284,7 +284,7 @@ TEST(vec_of_a_lost_device_can_be_destroyed) {
     (void)acre_stream_destroy(t.device, t.stream);
     (void)acre_mem_free(t.device, t.pinned.at);
     free(t.page.at);
-    api_ok(acre_close(t.device)); /* with one vec left */
+    api_ok(acre_close(t.device)); /* with one live vec */
     (void)fault_off();
 }
 

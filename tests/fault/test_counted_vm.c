@@ -1,13 +1,13 @@
-/* The counted loop over memory by hand: driver call 1, 2, ... of a function fails, alone or with
- * all after it, until a run in which none did. After each: the right status, no output, everything
- * as before, the caller's context and capture mode untouched; the same call works once the driver
- * does; in the end all memory is back. Then closing, lost devices, and devices without memory by
- * hand. */
+/* The counted loop over virtual memory by hand: the n-th driver call of a function fails, alone or
+ * with all later ones, for n = 1, 2, ... until a run in which none fails. After each run: the
+ * expected status, no output, everything unchanged, the caller's context and capture mode
+ * untouched. The same call works once the driver does, and at the end all memory is free. Further
+ * tests: acre_close, lost devices, and devices without virtual memory. */
 #include "api/api_memory.h"
 #include "device/device.h"
 #include "fault_counted.h"
 
-/* What the functions under test work with. */
+/* Arguments of the functions under test. */
 struct things {
     const char *name;
     acre_device *device;
@@ -45,7 +45,7 @@ static acre_access access_at(const struct things *t, size_t offset, acre_device 
     return access;
 }
 
-/* ---- the functions: before, the call, as it was, as it is then, after ---- */
+/* ---- the functions: preparation, call, check after failure, check after success, undo ---- */
 
 static void nothing(struct things *t) {
     (void)t;
@@ -91,7 +91,7 @@ static void release_before(struct things *t) {
 static acre_status release(struct things *t) {
     return acre_vm_release(t->device, t->made);
 }
-static void release_none(struct things *t) { /* it can still be mapped */
+static void release_none(struct things *t) { /* the handle can still be mapped */
     api_ok(acre_vm_map(t->device, t->at, t->made));
     api_ok(acre_vm_unmap(t->device, t->at, t->unit));
 }
@@ -122,7 +122,7 @@ static void address_free_before(struct things *t) {
 static acre_status address_free(struct things *t) {
     return acre_vm_address_free(t->device, t->reserved);
 }
-static void address_free_none(struct things *t) { /* it is still there */
+static void address_free_none(struct things *t) { /* the addresses are still reserved */
     api_ok(acre_vm_map(t->device, t->reserved, t->chunk));
     api_ok(acre_vm_unmap(t->device, t->reserved, t->unit));
 }
@@ -144,7 +144,7 @@ static void map_undo(struct things *t) {
     api_ok(acre_vm_unmap(t->device, t->at, t->unit));
 }
 
-/* The chunk twice, one behind the other. */
+/* Maps the chunk at two adjacent addresses. */
 static void map_two(struct things *t) {
     api_ok(acre_vm_map(t->device, t->at, t->chunk));
     api_ok(acre_vm_map(t->device, t->at + t->unit, t->chunk));
@@ -200,13 +200,13 @@ static const struct op {
     const char *name;
     void (*before)(struct things *t);
     acre_status (*call)(struct things *t);
-    void (*none)(struct things *t); /* after a failure: everything is as before */
+    void (*none)(struct things *t); /* after a failure: nothing changed */
     void (*done)(struct things *t);
     void (*undo)(struct things *t);
-    const char *memory; /* the driver function whose running out means something of its own */
+    const char *memory; /* out of memory in this driver function has the status `means` */
     acre_status means;
-    /* Driver calls whose failure the caller does not see: popping and the capture mode's return,
-     * both done in another way, and the question for the host's node. */
+    /* Driver calls whose failure the caller does not see: the pop and the reset of the capture
+     * mode, which acre does in another way, and the query for the host's NUMA node. */
     unsigned unseen;
 } ops[] = {
     {"granularity", nothing, granularity, granularity_none, granularity_done, nothing, "", 0, 4},
@@ -240,7 +240,7 @@ static void run_one(struct things *t, const struct op *op, struct counted *run) 
         run, counted_is_right(run, is_own ? counted_memory(op->means) : COUNTED_DEVICE));
     if (run->status) {
         op->none(t);
-        api_ok(op->call(t)); /* the same works once the driver does */
+        api_ok(op->call(t)); /* the same call works once the driver does */
     }
     op->done(t);
     op->undo(t);
@@ -264,7 +264,7 @@ TEST(every_function_bears_every_refusal) {
 
 /* ---- devices ---- */
 
-/* Whichever call of closing fails: it is tried again, and nothing of the memory stays away. */
+/* Whichever driver call of acre_close fails, acre retries, and no memory is lost. */
 TEST(close_with_things_left_bears_every_refusal) {
     struct api_heard heard = {.area = "vm"};
     api_ok(acre_log_set(api_listen, &heard, ACRE_LOG_WARN));
@@ -315,9 +315,9 @@ TEST(device_without_memory_by_hand_says_so) {
 
         t.device->info.has_host_vmm = t.device->info.has_fd_sharing = t.device->info.has_rdma = 0;
         api_expect(create_host(&t), ACRE_E_UNSUPPORTED);
-        api_expect(create(&t), ACRE_E_UNSUPPORTED); /* as shareable */
+        api_expect(create(&t), ACRE_E_UNSUPPORTED); /* create requests a shareable chunk */
         api_expect(granularity(&t), ACRE_E_UNSUPPORTED);
-        api_ok(acre_vm_create(t.device, t.unit, ACRE_VM_RDMA, &t.made, NULL)); /* only a wish */
+        api_ok(acre_vm_create(t.device, t.unit, ACRE_VM_RDMA, &t.made, NULL)); /* only a hint */
         api_ok(acre_vm_release(t.device, t.made));
         assert_int_equal(api_stats(t.device).driver_refusals, 0);
         t.device->info = info;
@@ -325,7 +325,7 @@ TEST(device_without_memory_by_hand_says_so) {
     }
 }
 
-/* Its memory went with the context; giving back is a matter of books. */
+/* The memory was destroyed with the context; releasing it only updates acre's records. */
 TEST(lost_device_keeps_books_only) {
     struct api_heard heard = {.area = "vm"};
     api_ok(acre_log_set(api_listen, &heard, ACRE_LOG_WARN));
@@ -350,7 +350,7 @@ TEST(lost_device_keeps_books_only) {
         api_ok(acre_vm_address_free(t.device, t.at));
         heard.count = 0;
         api_ok(acre_close(t.device));
-        assert_int_equal(acre__fault_count(), calls); /* the driver was left alone */
+        assert_int_equal(acre__fault_count(), calls); /* no driver call was made */
         assert_int_equal(heard.count, 1);
         assert_non_null(strstr(heard.line, "0 mappings, 0 reservations and 1 chunks"));
         fault_off();

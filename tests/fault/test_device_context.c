@@ -1,14 +1,15 @@
-/* No call changes the calling thread's current context or the depth of its stack, with nothing
- * current, with the device's own context current, with another one, and when the driver refuses to
- * pop. */
+/* No call changes the calling thread's current context or the depth of its context stack. Tested
+ * without a current context, with the device's own context, with another context, and while the
+ * driver refuses to pop. */
 #include "fault_device.h"
 
-/* Every call, with `before` current; then exactly that must be on the stack. */
+/* Makes every call with `before` current. Afterwards the stack must be the same. */
 static void expect_untouched(const char *name, CUcontext before, const char *refused,
                              enum acre__fault_mode mode) {
     const struct acre__driver *raw = fault_raw(name);
     CUcontext popped = NULL;
-    acre_device *kept = api_open(name); /* opening a GPU anew each time takes long */
+    /* Keeps the context: opening a GPU again each time is slow. */
+    acre_device *kept = api_open(name);
     for (size_t i = 0; i < API_CALLS; i++) {
         struct api_arguments with = fault_arguments(name);
         if (before)
@@ -77,7 +78,7 @@ TEST(context_is_untouched_by_open_and_close) {
         acre_device *device = api_open(name);
         assert_ptr_equal(fault_current(name), mine);
         api_ok(acre_close(device));
-        /* Another's reference keeps the context alive. */
+        /* The reference of the program keeps the context alive. */
         assert_int_equal(fault_context_is_active(name), 1);
         assert_ptr_equal(fault_current(name), mine);
         assert_int_equal(raw->cuCtxSynchronize(), 0);

@@ -1,11 +1,11 @@
-/* Streams and events while work is under way: a host function that waits for the test holds a
- * stream back. Also what acre does with streams that it did not make. */
+/* Streams and events with work in flight: a host function blocks a stream until the test opens the
+ * gate. Also streams that acre did not create. */
 #include <semaphore.h>
 
 #include "device/device.h"
 #include "fault_device.h"
 
-/* Work on a stream that ends when the test opens the gate. */
+/* Work on a stream that blocks until the test opens the gate. */
 struct gate {
     sem_t open;
     _Atomic int passed;
@@ -36,7 +36,8 @@ TEST(query_says_not_ready_until_the_work_is_done) {
         api_expect(acre_event_query(with.device, with.event), ACRE_E_NOT_READY);
         float ms = 1;
         api_expect(acre_event_elapsed(with.device, with.event, with.event, &ms), ACRE_E_NOT_READY);
-        assert_int_equal(api_stats(with.device).driver_refusals, 0); /* an answer, no refusal */
+        /* Not ready is not a refusal. */
+        assert_int_equal(api_stats(with.device).driver_refusals, 0);
         sem_post(&gate.open);
         api_ok(acre_event_sync(with.device, with.event));
         assert_int_equal(gate.passed, 1);
@@ -58,7 +59,7 @@ TEST(wait_orders_one_stream_behind_another) {
         api_ok(acre_event_create(with.device, ACRE_EVENT_DEFAULT, &after));
         gate_queue(name, with.stream, &gate);
         api_ok(acre_event_record(with.device, with.event, with.stream));
-        api_ok(acre_stream_query(with.device, behind)); /* independent so far */
+        api_ok(acre_stream_query(with.device, behind)); /* not ordered yet */
         api_ok(acre_stream_wait(with.device, behind, with.event));
         api_ok(acre_event_record(with.device, after, behind));
         api_expect(acre_stream_query(with.device, behind), ACRE_E_NOT_READY);
@@ -93,7 +94,7 @@ TEST(destroyed_streams_work_still_runs) {
         uint64_t old_id, new_id;
         api_ok(acre_stream_get_id(with.device, with.stream, &old_id));
         api_ok(acre_stream_destroy(with.device, with.stream));
-        /* Its handle may come back at once; the id does not. */
+        /* The driver may reuse the handle at once, but never the id. */
         api_ok(acre_stream_create(with.device, ACRE_STREAM_NON_BLOCKING, &with.stream));
         api_ok(acre_stream_get_id(with.device, with.stream, &new_id));
         assert_true(old_id != new_id);
@@ -106,7 +107,7 @@ TEST(destroyed_streams_work_still_runs) {
     }
 }
 
-/* Streams made with CUDA are used as they are, and not acre's to destroy. */
+/* acre can use streams created with CUDA, but refuses to destroy them. */
 TEST(streams_of_the_program_are_served) {
     for (API_EACH(name)) {
         struct api_arguments with = fault_arguments(name);
@@ -127,8 +128,8 @@ TEST(streams_of_the_program_are_served) {
     }
 }
 
-/* One of acre's, destroyed without it: the driver hands the same handle out again, and the books
- * must follow. On soft alone, a GPU's driver may crash where this goes wrong. */
+/* The program destroys a stream of acre with the driver. The driver reuses the handle, and acre's
+ * records must follow. On the soft device only: the driver of a GPU may crash on a bug here. */
 TEST(stream_destroyed_without_acre_is_replaced) {
     struct api_arguments with = fault_arguments("soft");
     fault_push("soft");
@@ -153,7 +154,7 @@ TEST(capture_in_progress_is_said) {
         fault_push(name);
         assert_int_equal(raw->cuStreamBeginCapture(with.stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
         api_expect(acre_stream_query(with.device, with.stream), ACRE_E_CAPTURING);
-        (void)raw->cuStreamEndCapture(with.stream, &graph); /* the query broke it */
+        (void)raw->cuStreamEndCapture(with.stream, &graph); /* the query invalidated the capture */
         if (graph)
             (void)raw->cuGraphDestroy(graph);
         fault_pop(name);
@@ -168,7 +169,7 @@ static CUresult no_ids(CUstream stream, unsigned long long *id) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* An older driver: acre numbers its own streams, and knows nothing of others. */
+/* An older driver without stream ids: acre numbers its own streams, and has no ids for others. */
 TEST(stream_ids_are_acres_own_where_the_driver_has_none) {
     struct api_arguments with = fault_arguments("soft");
     const struct acre__driver *whole = with.device->drv;
@@ -183,7 +184,7 @@ TEST(stream_ids_are_acres_own_where_the_driver_has_none) {
     assert_true(first == again);
     api_ok(acre_stream_destroy(with.device, with.stream));
     api_ok(acre_stream_create(with.device, ACRE_STREAM_DEFAULT, &next));
-    assert_ptr_equal(next, with.stream); /* the same handle */
+    assert_ptr_equal(next, with.stream); /* the driver reused the handle */
     api_ok(acre_stream_get_id(with.device, next, &second));
     assert_true(first != second);
     api_expect(acre_stream_get_id(with.device, NULL, &again), ACRE_E_UNSUPPORTED);
@@ -193,7 +194,8 @@ TEST(stream_ids_are_acres_own_where_the_driver_has_none) {
 }
 
 int main(void) {
-    /* With a seed the caller itself would run the function that waits for it. */
+    /* With a seed, the calling thread itself would run the host function and wait for its own
+     * gate. */
     unsetenv("ACRE_SOFT_SEED");
     fault_begin();
     return tests_run("device_order");

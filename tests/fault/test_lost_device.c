@@ -1,5 +1,6 @@
-/* A device lost to a sticky error is a state: every call says so, what gives back only keeps books
- * and makes no driver call, closing works, other devices go on, the program ends as it should. */
+/* A device lost to a sticky error: every call returns ACRE_E_DEVICE_LOST. Calls that free only
+ * update acre's records and make no driver call. acre_close works, other devices still work, and
+ * the program exits normally. */
 #include "fault_device.h"
 
 /* Loses the device at a sync, as a failed kernel would. */
@@ -29,7 +30,7 @@ TEST(lost_device_says_so_in_every_call) {
         }
         acre_device_stats stats = api_stats(with.device);
         assert_int_equal(stats.streams_live + stats.events_live + stats.limbo_count, 0);
-        assert_int_equal(acre__fault_count(), calls); /* the driver was left alone */
+        assert_int_equal(acre__fault_count(), calls); /* no driver call was made */
         api_expect(acre_open(name, NULL, &again), ACRE_E_DEVICE_LOST);
         assert_null(again);
         calls = acre__fault_count();
@@ -37,7 +38,7 @@ TEST(lost_device_says_so_in_every_call) {
         assert_int_equal(acre__fault_count(), calls);
         fault_off();
 
-        /* The fault was ours and is over, so the device can be had again, with nothing left. */
+        /* The injected fault is off, so the device can be opened again. Nothing is left. */
         acre_device *device = api_open(name);
         api_ok(acre_device_sync(device));
         assert_int_equal(api_stats(device).limbo_count, 0);
@@ -70,7 +71,7 @@ TEST(lost_device_is_recognised_by_every_sticky_code) {
         api_ok(acre_close(with.device));
         fault_off();
     }
-    /* Ordinary errors of the same range leave it well. */
+    /* Other errors of the same range do not lose the device. */
     const CUresult ordinary[] = {CUDA_ERROR_JIT_COMPILER_NOT_FOUND,
                                  CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
                                  CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, CUDA_ERROR_TIMEOUT};
@@ -94,7 +95,8 @@ TEST(lost_device_leaves_others_alone) {
     api_ok(acre_device_sync(devices[1]));
     api_ok(acre_close(devices[0]));
 
-    /* Its context waits; that it can never be given back is not the other device's loss. */
+    /* The lost device's context waits in limbo. Failing to release it must not mark the other
+     * device as lost. */
     assert_int_equal(api_stats(devices[1]).limbo_count, 1);
     fault_on("cuDevicePrimaryCtxRelease", 1, ACRE__FAULT_ONCE, CUDA_ERROR_LAUNCH_FAILED);
     api_ok(acre_trim(devices[1]));
@@ -102,10 +104,11 @@ TEST(lost_device_leaves_others_alone) {
     assert_int_equal(api_stats(devices[1]).limbo_count, 0);
     api_ok(acre_device_sync(devices[1]));
     api_ok(acre_close(devices[1]));
-    assert_int_equal(fault_raw("soft")->cuDevicePrimaryCtxRelease(0), 0); /* the one dropped */
+    /* The reference that acre dropped. */
+    assert_int_equal(fault_raw("soft")->cuDevicePrimaryCtxRelease(0), 0);
 }
 
-/* Lost while something was already in limbo: it is dropped with the device. */
+/* The device is lost while something is in limbo: acre drops it with the device. */
 TEST(lost_device_drops_its_limbo) {
     struct api_arguments with = fault_arguments("soft");
     fault_on("cuStreamDestroy", 1, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
@@ -124,7 +127,7 @@ TEST(lost_device_drops_its_limbo) {
     assert_int_equal(fault_context_is_active("soft"), 0);
 }
 
-/* ---- in a program of its own: the error stays to the end ---- */
+/* ---- in a separate process: the error stays until the process exits ---- */
 
 TEST(lost_device_does_not_spoil_the_exit) {
     for (API_EACH(name)) {
@@ -132,7 +135,7 @@ TEST(lost_device_does_not_spoil_the_exit) {
         snprintf(setting, sizeof setting, "ACRE_TEST_DEVICE=%s", name);
         api_started_ok("closed", setting, "ACRE_FAULT=cuStreamSynchronize:1:sticky:719");
         api_started_ok("open", setting, "ACRE_FAULT=cuStreamSynchronize:1:sticky:719");
-        /* Nothing works from the start: said, not crashed. */
+        /* The first driver call already fails: a status, not a crash. */
         api_started_ok("nothing", setting, "ACRE_FAULT=cuDevicePrimaryCtxRetain:1:sticky:700");
     }
 }

@@ -1,5 +1,5 @@
-/* Memory and copies together with what the program does with the driver itself: work that is held
- * up by a host function, captures, memory and streams that acre did not make. */
+/* Memory and copies together with driver calls of the program: streams blocked by a host function,
+ * captures, memory and streams that acre did not create. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <semaphore.h>
@@ -9,7 +9,7 @@
 
 /* ---- gates ---- */
 
-/* Work on a stream that ends when the test opens the gate, or after patience. */
+/* Work on a stream that blocks until the test opens the gate, or for 30 seconds. */
 struct gate {
     sem_t open;
     _Atomic int is_reached, is_passed, is_late;
@@ -31,7 +31,7 @@ static void sleep_ms(int ms) {
     nanosleep(&time, NULL);
 }
 
-/* Queues the gate and waits until the stream stands at it. */
+/* Queues the gate and waits until the stream reaches it. */
 static void gate_put(const char *name, acre_stream stream, struct gate *gate) {
     gate->is_reached = gate->is_passed = gate->is_late = 0;
     assert_int_equal(sem_init(&gate->open, 0, 0), 0);
@@ -43,7 +43,7 @@ static void gate_put(const char *name, acre_stream stream, struct gate *gate) {
     assert_int_equal(gate->is_reached, 1);
 }
 
-/* After the stream has passed it. */
+/* Waits until the stream has passed the gate. */
 static void gate_end(struct gate *gate) {
     for (int i = 0; i < 30000 && !gate->is_passed; i++)
         sleep_ms(1);
@@ -82,7 +82,8 @@ static void free_waits_for_queued_work(void **state) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
         acre_stream stream = make_stream(device);
-        api_ok(acre_fill_sync(device, api_own, 0, 1)); /* what a driver does the first time */
+        /* Warm-up: work that a driver does at its first call. */
+        api_ok(acre_fill_sync(device, api_own, 0, 1));
         for (int sort = 0; sort < SORT_PAGEABLE; sort++) {
             struct api_buffer buffer = api_buffer_make(device, sort, 3 * MIB);
             struct gate gate;
@@ -127,9 +128,9 @@ static void pageable_copy_to_the_device_is_behind_earlier_work(void **state) {
             api_ok(acre_fill(device, block.at, 1, bytes, stream));
             api_ok(acre_copy(device, other.at, block.at, bytes, stream));
             api_ok(acre_copy(device, block.at, page.at, bytes, stream));
-            memset(page.at, 3, bytes); /* it has been read */
+            memset(page.at, 3, bytes); /* the copy has read it */
             api_ok(acre_copy(device, page.at, other.at, bytes, stream));
-            assert_int_equal(gate.is_passed, 1); /* the data could not be there before */
+            assert_int_equal(gate.is_passed, 1); /* the data could not arrive earlier */
             assert_true(is_all(page.at, bytes, 1));
             api_ok(acre_copy(device, page.at, block.at, bytes, stream));
             assert_true(is_all(page.at, bytes, 2));
@@ -143,7 +144,7 @@ static void pageable_copy_to_the_device_is_behind_earlier_work(void **state) {
     }
 }
 
-/* Also pageable to pageable, and fills of pageable memory. */
+/* Copies from pageable to pageable memory, and fills of pageable memory. */
 static void pageable_memory_is_touched_after_earlier_work(void **state) {
     (void)state;
     for (API_EACH(name)) {
@@ -185,12 +186,12 @@ static void *held_copy_run(void *argument) {
     return NULL;
 }
 
-/* A stream that is held up holds up its own copies, not those of others. */
+/* A blocked stream delays only its own copies. */
 static void staged_copies_of_other_streams_do_not_wait_for_a_held_one(void **state) {
     (void)state;
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
-        size_t bytes = 80 * MIB; /* more than all buffers of staging */
+        size_t bytes = 80 * MIB; /* more than all staging buffers */
         struct held_copy held = {device, api_buffer_make(device, SORT_DEVICE, bytes),
                                  api_buffer_make(device, SORT_PAGEABLE, bytes), make_stream(device),
                                  ACRE_E_BUSY};
@@ -227,7 +228,7 @@ static void staged_copies_of_other_streams_do_not_wait_for_a_held_one(void **sta
     }
 }
 
-/* The data arrives although the stream ends as soon as the copy has returned. */
+/* The data arrives although the stream is destroyed right after the copy returns. */
 static void staged_copy_outlives_its_stream(void **state) {
     (void)state;
     for (API_EACH(name)) {
@@ -259,7 +260,7 @@ static void capture_begin(const char *name, acre_stream stream) {
     fault_pop(name);
 }
 
-/* The capture is still good, and ends with a graph. */
+/* The capture is still valid and ends with a graph. */
 static void capture_end(const char *name, acre_stream stream) {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUgraph graph = NULL;
@@ -298,7 +299,7 @@ static void captured_stream_refuses_pageable_memory_and_takes_the_rest(void **st
             api_ok(acre_fill(device, block.at, 4, bytes, stream));
         }
         capture_end(name, stream);
-        /* Swallowed: nothing of it was done. */
+        /* The capture recorded the work; none of it ran. */
         assert_true(is_all(pinned.at, pinned.bytes, 2));
         assert_true(is_all(page.at, page.bytes, 3));
         api_ok(acre_copy(device, page.at, block.at, page.bytes, stream));
@@ -311,7 +312,7 @@ static void captured_stream_refuses_pageable_memory_and_takes_the_rest(void **st
     }
 }
 
-/* In a thread that captures nothing: each returns NULL or says what went wrong. */
+/* Runs in a thread that captures nothing. Returns NULL, or the step that failed. */
 static void *use_everything(void *argument) {
     acre_device *device = argument;
     static unsigned char page[5 << 20];
@@ -347,7 +348,7 @@ static void *use_everything(void *argument) {
     return NULL;
 }
 
-/* Copies have threads of their own, which must leave a capture alone too. */
+/* Staged copies use threads of acre, which must not break a capture either. */
 static void captures_of_another_thread_are_left_alone(void **state) {
     (void)state;
     for (API_EACH(name)) {
@@ -355,7 +356,8 @@ static void captures_of_another_thread_are_left_alone(void **state) {
         acre_stream stream = make_stream(device);
         pthread_t thread;
         void *wrong = NULL;
-        assert_null(use_everything(device)); /* what a driver does the first time */
+        /* Warm-up: work that a driver does at its first call. */
+        assert_null(use_everything(device));
         capture_begin(name, stream);
         assert_int_equal(pthread_create(&thread, NULL, use_everything, device), 0);
         pthread_join(thread, &wrong);
@@ -368,7 +370,7 @@ static void captures_of_another_thread_are_left_alone(void **state) {
     }
 }
 
-/* ---- a staged copy whose stream is held up while it waits for its turn ---- */
+/* ---- a staged copy whose stream is blocked while it waits for its turn ---- */
 
 struct turn_taker {
     acre_device *device;
@@ -392,9 +394,9 @@ static void turn_gate(void *unused) {
         nanosleep(&pause, NULL);
 }
 
-/* One long copy holds the staging set; a second one, on the legacy stream, waits for its turn; then
- * a blocking stream, and with it the legacy one, is held up. A third copy must still go through: it
- * is what opens the gate. */
+/* One long copy holds the staging set. A second copy, on the legacy stream, waits for its turn.
+ * Then a blocking stream is held up, and with it the legacy stream. A third copy must still
+ * complete, since the gate opens only after it. */
 static void staged_copy_in_line_does_not_wait_for_later_work(void **state) {
     (void)state;
     const size_t small = (size_t)4 << 20, large = (size_t)192 << 20;
@@ -419,7 +421,7 @@ static void staged_copy_in_line_does_not_wait_for_later_work(void **state) {
     fault_push("soft");
     assert_int_equal(fault_raw("soft")->cuLaunchHostFunc(blocking, turn_gate, NULL), 0);
     fault_pop("soft");
-    turn_run(&takers[2]); /* in time, or the gate gives up after 20 s */
+    turn_run(&takers[2]); /* in time, or the gate times out after 20 s */
     int was_in_time = acre_stream_query(device, blocking) == ACRE_E_NOT_READY;
     atomic_store(&turn_gate_is_open, 1);
     for (int i = 0; i < 2; i++)
@@ -433,7 +435,7 @@ static void staged_copy_in_line_does_not_wait_for_later_work(void **state) {
     api_ok(acre_close(device));
 }
 
-/* ---- what the program got from the driver itself ---- */
+/* ---- memory that the program allocated with the driver ---- */
 
 enum { OWN_BYTES = 100000 };
 
@@ -503,7 +505,7 @@ static void memory_of_the_program_is_known_by_the_driver(void **state) {
     }
 }
 
-/* Given back behind acre's back: said, and not tried for ever. */
+/* The program freed the memory with the driver: acre returns a status and does not retry. */
 static void memory_the_driver_does_not_know_any_more_does_not_wait(void **state) {
     (void)state;
     for (API_EACH(name)) {
@@ -534,7 +536,8 @@ static void memory_the_driver_does_not_know_any_more_does_not_wait(void **state)
 }
 
 int main(void) {
-    /* With a seed the caller itself would run the function that waits for it. */
+    /* With a seed, the calling thread itself would run the host function and wait for its own
+     * gate. */
     unsetenv("ACRE_SOFT_SEED");
     fault_begin();
     const struct CMUnitTest tests[] = {

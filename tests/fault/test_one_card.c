@@ -1,6 +1,5 @@
-/* Memory that pools hold and nobody uses is everybody's before a call fails for want of memory: of
- * the same physical memory, and of no other. And nobody waits for devices that have nothing to do
- * with the memory. */
+/* Before a call fails for lack of memory, it can use idle memory that pools of the same physical
+ * memory hold, and of no other. No call waits for devices that do not use the memory. */
 #include "fault_ladder.h"
 
 enum { CARD = LADDER_BYTES, MOST = 48 << 20 };
@@ -34,7 +33,7 @@ static void card_end(struct card *c) {
     api_ok(acre_close(c->device));
 }
 
-/* Leaves a pool with so much memory that nobody uses. */
+/* Leaves a pool with `bytes` of idle memory. */
 static void make_idle(acre_pool *pool, size_t bytes, acre_stream stream) {
     api_ok(acre_pool_free(pool, small_alloc(pool, bytes, stream), stream));
     assert_true(small_stats(pool).held_bytes >= bytes);
@@ -111,7 +110,7 @@ TEST(idle_memory_is_for_reserving_and_other_pools) {
     card_end(&c);
 }
 
-/* What was freed behind work that is still under way is waited for. */
+/* The call waits for memory that was freed behind work in flight. */
 TEST(memory_in_flight_is_waited_for) {
     struct card c = card_begin();
     struct gate gate;
@@ -145,7 +144,7 @@ TEST(other_memory_stays) {
     card_end(&c);
 }
 
-/* ---- waits that nobody asked for ---- */
+/* ---- unneeded waits ---- */
 
 TEST(freeing_does_not_wait_for_other_devices) {
     struct card c = card_begin();
@@ -167,7 +166,7 @@ TEST(freeing_does_not_wait_for_other_devices) {
     card_end(&c);
 }
 
-/* A device that copies from the memory is waited for. */
+/* acre_mem_free waits for a device that copies from the memory. */
 TEST(freeing_waits_for_devices_that_use_the_memory) {
     struct card c = card_begin();
     struct gate gate;

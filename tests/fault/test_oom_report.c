@@ -1,5 +1,5 @@
-/* The report of a refusal against a state that is known: what is live by tag and size, every part
- * of the pool and of the card, and steps that do help; as words and as JSON. */
+/* The out-of-memory report of a known state: live memory by tag and size, every part of the pool
+ * and of the device, and steps that do help; as text and as JSON. */
 #include "fault_ladder.h"
 
 static char text[16384], json[16384];
@@ -18,7 +18,7 @@ static void refuse(struct small *s, size_t bytes, acre_status wanted) {
     read_report();
 }
 
-/* The number behind `name`, from `part` of the JSON on. */
+/* Returns the number of the key `name`, searched from `part` of the JSON on. */
 static uint64_t number(const char *part, const char *name) {
     char key[64];
     const char *at = strstr(json, part);
@@ -45,7 +45,7 @@ static void expect_json(const char *part) {
         fail_msg("no %s in\n%s", part, json);
 }
 
-/* What holds for every report. */
+/* Checks that hold for every report. */
 static void expect_sums(struct small *s) {
     assert_int_equal(card("free_bytes") + card("pool_bytes") + card("other_pools_bytes") +
                          card("acre_bytes") + card("outside_bytes"),
@@ -91,7 +91,7 @@ TEST(report_has_what_is_live_by_tag_and_size) {
     expect_text("report/weights, 1 block\n");
     expect_text("with the tag wish");
     expect_text("device memory of soft:0");
-    /* The step that it names is enough: a card without anything else has no other memory. */
+    /* The step that the report names is enough. */
     uint64_t missing = number("\"steps\":[", "bytes");
     expect_json("\"do\":\"free\"");
     assert_in_range(missing, 1, 20 * MIB);
@@ -119,7 +119,7 @@ TEST(report_has_why_free_memory_could_not_serve) {
     small_end(&s);
 }
 
-/* Slots of small blocks that keep their slabs. */
+/* Free slots of small blocks that keep their slabs. */
 TEST(report_has_slabs_with_few_blocks) {
     struct small s = small_begin(NULL);
     void *blocks[800];
@@ -136,7 +136,7 @@ TEST(report_has_slabs_with_few_blocks) {
     small_end(&s);
 }
 
-/* A stream that is captured cannot be waited for. */
+/* acre cannot wait for a captured stream. */
 TEST(report_has_streams_that_memory_waits_for) {
     struct small s = small_begin(NULL);
     const struct acre__driver *raw = fault_raw("soft");
@@ -159,7 +159,7 @@ TEST(report_has_streams_that_memory_waits_for) {
     small_end(&s);
 }
 
-/* Memory of acre's own, and what is not: by the driver's raw call. */
+/* Memory that acre allocated outside pools, and memory from a raw driver call. */
 TEST(report_has_who_else_has_the_card) {
     struct small s = small_begin(NULL);
     const struct acre__driver *raw = fault_raw("soft");
@@ -212,7 +212,7 @@ TEST(report_has_limits) {
     small_end(&s);
 }
 
-/* More tags and sizes than are kept one by one. */
+/* More tags and sizes than the report lists one by one. */
 TEST(report_sums_up_what_is_many) {
     struct small s = small_begin(NULL);
     char name[16];
@@ -240,7 +240,8 @@ TEST(report_of_a_debugged_pool_has_its_quarantine) {
     void *p = small_alloc(s.pool, MIB, s.stream);
     (void)small_alloc(s.pool, 4000, s.stream);
     api_ok(acre_pool_free(s.pool, p, s.stream));
-    refuse(&s, 65 * MIB, ACRE_E_DEVICE_MEMORY); /* hopeless, so that it is not emptied */
+    /* Larger than the device: the quarantine is not emptied for it. */
+    refuse(&s, 65 * MIB, ACRE_E_DEVICE_MEMORY);
     expect_sums(&s);
     assert_in_range(pool("quarantined_bytes"), MIB, 2 * MIB);
     small_end(&s);
@@ -277,7 +278,7 @@ TEST(report_of_host_memory_is_apart_from_the_card) {
     small_end(&s);
 }
 
-/* ---- asking ---- */
+/* ---- reading the report ---- */
 
 TEST(report_is_cut_to_the_buffer) {
     struct small s = small_begin(NULL);
@@ -318,7 +319,7 @@ static void log_count(void *user, acre_log_level level, const char *area, const 
     log_lines += level == ACRE_LOG_WARN && !strcmp(area, "pool") && strstr(line, "acre_oom_report");
 }
 
-/* Kept until the next one, also over calls that succeed, and by each thread for itself. */
+/* Each thread keeps its last report until the next refusal, also across calls that succeed. */
 TEST(report_is_the_threads_last) {
     struct small s = small_begin(NULL);
     pthread_t thread;
@@ -335,7 +336,7 @@ TEST(report_is_the_threads_last) {
     pthread_join(thread, NULL);
     api_expect(elsewhere, ACRE_E_NOT_READY);
     small_end(&s);
-    read_report(); /* the pool and the device have ended */
+    read_report(); /* the pool and the device are gone */
     expect_text("a block of 69206016 bytes");
 }
 

@@ -1,8 +1,8 @@
-/* Streams made with the driver that are destroyed without a word to acre, on the soft device: no
- * call touches a dead handle, the memory comes back when the device is idle, and the next stream
- * with the same handle does not get memory that the last one still uses.
+/* Streams created with the driver and destroyed without acre_stream_retire, on the soft device. No
+ * call uses a dead handle. The memory returns to the pool when the device is idle. The next stream
+ * with the same handle does not get memory that the old one still uses.
  *
- * The device's driver table is replaced by a copy that notes calls with a dead handle. */
+ * The test replaces the device's driver table with a copy that records calls with a dead handle. */
 #include <pthread.h>
 
 #include "api/api_pool.h"
@@ -15,7 +15,7 @@
 
 enum { STREAMS_MOST = 400, LAG = 100000 };
 
-/* ---- the watch ---- */
+/* ---- recording calls with dead handles ---- */
 
 static struct {
     const struct acre__driver *raw;
@@ -23,7 +23,7 @@ static struct {
     CUstream dead[STREAMS_MOST];
     size_t dead_count;
     unsigned touched;
-    const char *what; /* touched a dead handle first */
+    const char *what; /* first call with a dead handle */
 } watch;
 
 static void watch_note(CUstream stream, const char *what) {
@@ -52,7 +52,7 @@ WATCH_LIST(WATCH_FUNCTION)
 
 /* ---- fixture ---- */
 
-static acre_device *opened; /* by the test that runs */
+static acre_device *opened; /* by the running test */
 
 static struct things gone_begin(void) {
     struct things t = begin("soft", NULL);
@@ -89,7 +89,7 @@ static void gone_end(struct things *t) {
     expect_untouched();
 }
 
-/* After a failure, so that the next test has a device that is well. */
+/* After a failed test, resets the device for the next one. */
 static int gone_teardown(void **state) {
     (void)state;
     if (!opened)
@@ -125,7 +125,7 @@ static void *alloc_filled(const struct things *t, size_t bytes, acre_stream stre
     return p;
 }
 
-/* So often that the thread keeps some for the stream. */
+/* Uses the stream often enough that the thread caches blocks for it. */
 static void stream_use(const struct things *t, acre_stream stream, size_t bytes) {
     enum { TIMES = 10, AT_ONCE = 2 };
     for (int i = 0; i < TIMES; i++) {
@@ -137,7 +137,7 @@ static void stream_use(const struct things *t, acre_stream stream, size_t bytes)
     }
 }
 
-/* ---- the watch sees ---- */
+/* ---- a call with a dead handle is recorded ---- */
 
 TEST_WITH(gone_handle_in_use_is_seen, NULL, gone_teardown) {
     struct things t = gone_begin();
@@ -190,7 +190,7 @@ TEST_WITH(pool_ends_with_streams_gone, NULL, gone_teardown) {
             stream_kill(streams[i]);
         if (!is_closed)
             api_ok(acre_pool_destroy(t.pool, NULL, NULL));
-        t.pool = NULL; /* else with the device */
+        t.pool = NULL; /* otherwise acre_close destroys it */
         gone_end(&t);
     }
 }
@@ -225,13 +225,15 @@ TEST_WITH(pool_block_of_a_stream_gone_is_freed_on_another, NULL, gone_teardown) 
     gone_end(&t);
 }
 
-/* ---- the next stream with the handle ---- */
+/* ---- the next stream with the same handle ---- */
 
-/* The old stream's work is far from done. `flags`: of a stream made by acre, or UINT32_MAX. */
+/* The old stream's work is in flight. `flags` is for a stream created by acre, or UINT32_MAX for
+ * the driver. */
 static void handle_comes_back(size_t bytes, uint32_t flags) {
     struct things t = gone_begin();
     CUstream first = stream_make(), next = NULL;
-    void *live = alloc_filled(&t, bytes, first); /* a thread without any keeps no large blocks */
+    /* A lane without a live large block caches no large blocks. */
+    void *live = alloc_filled(&t, bytes, first);
     stream_use(&t, first, bytes);
     stream_kill(first);
     if (flags == UINT32_MAX)
@@ -239,7 +241,7 @@ static void handle_comes_back(size_t bytes, uint32_t flags) {
     else
         api_ok(acre_stream_create(t.device, flags, &next));
     stream_born(next);
-    assert_ptr_equal(next, first); /* as on a GPU */
+    assert_ptr_equal(next, first); /* the driver reuses the handle, as on a GPU */
     stream_use(&t, next, bytes);
     acre_status status = acre_device_sync(t.device);
     expect_untouched(); /* says more than the status */
@@ -268,7 +270,7 @@ TEST_WITH(pool_blocks_of_a_stream_gone_do_not_go_to_one_of_acre_with_its_handle,
     handle_comes_back(4 * KIB, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE);
 }
 
-/* Another thread's lane for the handle is older than the stream that it frees on. */
+/* Another thread's lane for this handle is older than the stream on which it frees. */
 struct freer {
     struct things *t;
     CUstream stream;
@@ -279,7 +281,7 @@ struct freer {
 static void *freer_run(void *user) {
     struct freer *freer = user;
     stream_use(freer->t, freer->stream, freer->bytes);
-    pthread_barrier_wait(&freer->turn); /* the stream ends, and another has its handle */
+    pthread_barrier_wait(&freer->turn); /* the stream is destroyed and its handle reused */
     pthread_barrier_wait(&freer->turn);
     stream_use(freer->t, freer->stream, freer->bytes);
     return NULL;
@@ -298,7 +300,7 @@ TEST_WITH(pool_threads_learn_that_a_handle_is_another_stream, NULL, gone_teardow
         CUstream next = stream_make();
         stream_born(next);
         assert_ptr_equal(next, freer.stream);
-        stream_use(&t, next, freer.bytes); /* the pool's record is of the new one now */
+        stream_use(&t, next, freer.bytes); /* the pool's record is of the new stream now */
         pthread_barrier_wait(&freer.turn);
         pthread_join(thread, NULL);
         expect_untouched();
@@ -308,10 +310,10 @@ TEST_WITH(pool_threads_learn_that_a_handle_is_another_stream, NULL, gone_teardow
     }
 }
 
-/* ---- streams that live ---- */
+/* ---- live streams ---- */
 
-/* What threads keep of a stream that is in use stays with the stream, however many misses others
- * have: its memory must not wait for an idle device. */
+/* Blocks that threads cache for a stream in use stay with the stream, however many misses other
+ * streams have. Its memory must not wait for an idle device. */
 TEST_WITH(pool_memory_of_a_stream_in_use_is_not_lost, NULL, gone_teardown) {
     struct things t = gone_begin();
     CUstream stream = stream_make();
@@ -320,12 +322,12 @@ TEST_WITH(pool_memory_of_a_stream_in_use_is_not_lost, NULL, gone_teardown) {
     for (size_t bytes = 20000; bytes <= 40000; bytes += 20000) {
         for (int i = 0; i < 300; i++)
             p[i] = alloc_filled(&t, bytes, stream);
-        for (int i = 0; i < 300; i++) /* the pool gets some, with an event that does not pass */
+        for (int i = 0; i < 300; i++) /* some spill to the pool, with an event that does not pass */
             api_ok(acre_pool_free(t.pool, p[i], stream));
         (void)alloc_filled(&t, 3 * MIB, stream);
     }
     for (int i = 0; i < 400; i++)
-        (void)alloc(&t, 600 * KIB); /* a miss, after some of which caches age */
+        (void)alloc(&t, 600 * KIB); /* a miss; after some misses caches age */
     assert_true(!t.pool->lost || !acre__freed_has(t.pool->lost->recent->freed));
     api_ok(acre_stream_retire(t.device, stream));
     stream_kill(stream);

@@ -1,5 +1,5 @@
-/* Pools on streams that are captured into graphs, on every driver: what is allocated there is the
- * graph's until it was freed and the graph is gone; captures are never broken by the pool. */
+/* Pools on captured streams, on every driver: a block allocated there belongs to the graph until
+ * the block is freed and the graph destroyed. The pool never breaks a capture. */
 #include "api/api_pool.h"
 #include "driver/driver.h"
 #include "fault_device.h"
@@ -45,7 +45,7 @@ static void graph_destroy(struct capture *c, CUgraph graph) {
     assert_int_equal(c->raw->cuGraphDestroy(graph), 0);
 }
 
-/* Everything was given back. A GPU's driver tells the end of a graph from a thread of its own. */
+/* All memory is released. The driver of a GPU reports a destroyed graph from its own thread. */
 static void expect_all_goes(struct capture *c) {
     for (int i = 0; i < 2000 && stats_of(c->t.pool).held_bytes; i++) {
         if (i)
@@ -61,7 +61,7 @@ static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
     return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
 }
 
-/* Allocates on an ordinary stream, and nothing of it is where the graph's memory is. */
+/* Allocates on ordinary streams. No block overlaps memory of the graph. */
 static void expect_nobody_gets(struct capture *c, const void *p, size_t bytes) {
     void *blocks[32];
     for (int i = 0; i < 32; i++) {
@@ -76,7 +76,7 @@ static void expect_nobody_gets(struct capture *c, const void *p, size_t bytes) {
     api_ok(acre_pool_free_many(c->t.pool, blocks, 32, c->t.stream, NULL));
 }
 
-/* ---- allocating ---- */
+/* ---- allocation ---- */
 
 TEST(graph_capture_gets_memory_in_every_mode) {
     for (API_EACH(name))
@@ -90,13 +90,14 @@ TEST(graph_capture_gets_memory_in_every_mode) {
             for (int i = 0; i < MANY; i++)
                 api_ok(acre_fill(c.t.device, small[i], 1, 5000, c.t.stream));
             api_ok(acre_pool_trim(c.t.pool, 0));
-            CUgraph graph = capture_end(&c); /* it was not broken */
+            CUgraph graph = capture_end(&c); /* the capture was not broken */
             assert_int_equal(stats_of(c.t.pool).live_blocks, MANY + 4);
             api_ok(acre_pool_free_many(c.t.pool, small, MANY, c.t.stream, NULL));
             api_ok(acre_pool_free_many(c.t.pool, large, 4, c.t.stream, NULL));
             api_ok(acre_device_sync(c.t.device));
             api_ok(acre_pool_trim(c.t.pool, 0));
-            assert_true(stats_of(c.t.pool).held_bytes >= 36 * MIB); /* the graph is still there */
+            /* The graph still holds its memory. */
+            assert_true(stats_of(c.t.pool).held_bytes >= 36 * MIB);
             graph_destroy(&c, graph);
             expect_all_goes(&c);
             capture_close(&c);
@@ -120,7 +121,7 @@ TEST(graph_capture_uses_again_what_it_freed) {
     }
 }
 
-/* ---- nobody else ---- */
+/* ---- memory of a graph is exclusive ---- */
 
 TEST(graph_memory_is_nobody_elses) {
     const size_t sizes[] = {300, 70 * KIB, 3 * MIB};
@@ -136,7 +137,7 @@ TEST(graph_memory_is_nobody_elses) {
             expect_nobody_gets(&c, kept, sizes[i]);
             CUgraphExec exec = make_exec(&c, graph);
             graph_destroy(&c, graph);
-            expect_nobody_gets(&c, inside, sizes[i]); /* the executable has it */
+            expect_nobody_gets(&c, inside, sizes[i]); /* the executable graph holds it */
             assert_int_equal(c.raw->cuGraphExecDestroy(exec), 0);
             expect_all_goes(&c);
             capture_close(&c);
@@ -182,7 +183,7 @@ TEST(graph_launches_find_their_memory_as_it_was) {
     }
 }
 
-/* ---- blocks that outlive something ---- */
+/* ---- blocks that outlive a graph or a capture ---- */
 
 TEST(graph_blocks_outlive_the_graph) {
     for (API_EACH(name)) {
@@ -190,7 +191,7 @@ TEST(graph_blocks_outlive_the_graph) {
         capture_begin(&c, CU_STREAM_CAPTURE_MODE_GLOBAL);
         void *small = alloc(&c.t, 1000), *large = alloc(&c.t, 5 * MIB);
         graph_destroy(&c, capture_end(&c));
-        usleep(20000); /* a GPU's driver tells a little later */
+        usleep(20000); /* the driver of a GPU reports the destroyed graph a little later */
         api_ok(acre_pool_trim(c.t.pool, 0));
         api_ok(acre_fill(c.t.device, small, 1, 1000, c.t.stream));
         api_ok(acre_fill(c.t.device, large, 1, 5 * MIB, c.t.stream));
@@ -215,7 +216,7 @@ TEST(graph_capture_frees_what_was_there_before) {
         api_ok(acre_pool_free_many(c.t.pool, large, 4, c.t.stream, NULL));
         void *other;
         api_ok(acre_pool_alloc(c.t.pool, 9 * MIB, 0, c.t.other, &other));
-        for (int i = 0; i < 4; i++) /* they are parked */
+        for (int i = 0; i < 4; i++) /* the freed blocks are parked */
             assert_false(overlap(other, 9 * MIB, large[i], 9 * MIB));
         void *mine = alloc(&c.t, 9 * MIB);
         for (int i = 0; i < 4; i++)
@@ -286,7 +287,7 @@ TEST(graph_capture_on_two_streams_keeps_them_apart) {
         void *mine = alloc(&c.t, 3 * MIB), *used = alloc(&c.t, 3 * MIB), *other, *again;
         api_ok(acre_pool_free(c.t.pool, mine, c.t.stream));
         api_ok(acre_pool_alloc(c.t.pool, 3 * MIB, 0, c.t.other, &other));
-        assert_ptr_not_equal(other, mine); /* freed on a stream that is not waited for */
+        assert_ptr_not_equal(other, mine); /* freed on a stream that `other` does not wait for */
         api_ok(acre_pool_record_use(c.t.pool, used, c.t.other));
         api_ok(acre_pool_free(c.t.pool, used, c.t.stream));
         api_ok(acre_pool_alloc(c.t.pool, 3 * MIB, 0, c.t.stream, &again));
@@ -343,7 +344,7 @@ TEST(graph_blocks_wait_for_work_outside) {
 
 /* ---- shared memory ---- */
 
-/* Captures work on `bytes` in four steps. */
+/* Captures four steps that work on `bytes`. */
 static CUgraph capture_steps(struct capture *c, size_t bytes) {
     void *before = NULL;
     capture_begin(c, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -370,7 +371,7 @@ TEST(graph_captures_with_a_key_share_memory) {
             graph_destroy(&c, graphs[i]);
         usleep(20000);
         api_ok(acre_pool_trim(c.t.pool, 0));
-        assert_true(stats_of(c.t.pool).held_bytes >= largest); /* one is left */
+        assert_true(stats_of(c.t.pool).held_bytes >= largest); /* one graph is left */
         api_ok(acre_pool_graph_share(c.t.pool, c.t.stream, 0));
         graph_destroy(&c, graphs[GRAPHS - 1]);
         expect_all_goes(&c);
@@ -386,10 +387,10 @@ TEST(graph_memory_of_a_key_can_be_ended) {
         CUgraphExec exec = make_exec(&c, graph);
         assert_int_equal(c.raw->cuGraphLaunch(exec, c.t.stream), 0);
         api_expect(acre_pool_graph_end(c.t.pool, 0), ACRE_E_INVALID);
-        api_ok(acre_pool_graph_end(c.t.pool, 6)); /* nobody took memory of it */
-        api_ok(acre_pool_graph_end(c.t.pool, 5)); /* though the graph is there */
+        api_ok(acre_pool_graph_end(c.t.pool, 6)); /* no graph uses this key */
+        api_ok(acre_pool_graph_end(c.t.pool, 5)); /* although the graph still exists */
         expect_all_goes(&c);
-        CUgraph second = capture_steps(&c, 16 * MIB); /* has memory of its own */
+        CUgraph second = capture_steps(&c, 16 * MIB); /* has separate memory */
         graph_destroy(&c, graph);
         assert_int_equal(c.raw->cuGraphExecDestroy(exec), 0);
         usleep(20000);
@@ -401,7 +402,7 @@ TEST(graph_memory_of_a_key_can_be_ended) {
     }
 }
 
-/* ---- the end of a pool ---- */
+/* ---- destroying the pool ---- */
 
 TEST(graph_may_outlive_the_pool) {
     for (API_EACH(name)) {
@@ -411,7 +412,8 @@ TEST(graph_may_outlive_the_pool) {
         CUgraph graph = capture_end(&c);
         assert_non_null(left);
         capture_close(&c);
-        assert_int_equal(fault_raw(name)->cuGraphDestroy(graph), 0); /* tells nobody */
+        /* The pool is gone, so nothing is notified. */
+        assert_int_equal(fault_raw(name)->cuGraphDestroy(graph), 0);
         usleep(20000);
     }
 }

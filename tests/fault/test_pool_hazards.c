@@ -1,13 +1,13 @@
-/* Ways in which a pool could hand memory out too early, or never again: streams that others order,
- * a thread's own default stream, memory that is freed while more is looked for, broken captures,
- * graphs that use each other's memory. */
+/* Cases in which a pool could reuse memory too early, or never: streams that other streams order, a
+ * per-thread default stream, memory freed while the pool searches for more, broken captures, graphs
+ * that use each other's memory. */
 #include "api/api_pool.h"
 #include "soft/soft.h"
 #include "fault_ladder.h"
 #include "pool/pool.h"
 
-/* A blocking stream without work of its own is behind the legacy stream's, which cuStreamQuery does
- * not tell. */
+/* An idle blocking stream is ordered behind work of the legacy stream, but cuStreamQuery does not
+ * report that. */
 TEST(hazard_of_a_blocking_stream_behind_the_legacy_one) {
     struct things t = begin("soft", NULL);
     struct gate gate;
@@ -44,8 +44,8 @@ static void *free_and_sleep(void *user) {
     return NULL;
 }
 
-/* What a thread freed on its own default stream is everybody's when the device is done with it,
- * though the thread sleeps. */
+/* Memory freed on a per-thread default stream is reusable once the device has passed it, even while
+ * the thread sleeps. */
 TEST(hazard_of_a_sleeping_threads_own_stream) {
     struct things t = begin("soft", NULL);
     struct sleeping sleeping = {.t = &t};
@@ -65,7 +65,7 @@ TEST(hazard_of_a_sleeping_threads_own_stream) {
     end(&t);
 }
 
-/* Streams that come and go, each with one block, do not add up. */
+/* Short-lived streams, each with one block of each size, do not accumulate memory. */
 TEST(hazard_of_streams_that_come_and_go) {
     struct things t = begin("soft", NULL);
     const struct acre__driver *raw = fault_raw("soft");
@@ -85,15 +85,15 @@ TEST(hazard_of_streams_that_come_and_go) {
     end(&t);
 }
 
-/* ---- while more is looked for ---- */
+/* ---- while the pool searches for more ---- */
 
-/* What the pool does when its budget is used up: another thread's cache is emptied, after the
- * device has passed the first event of the stream. */
+/* The callback of a pool over its budget: it empties another thread's cache after the device has
+ * passed the stream's first event. */
 static struct {
     acre_pool *pool;
     CUstream stream;
     struct gate *gate;
-    void *cached; /* freed on the stream, in a cache; NULL afterwards */
+    void *cached; /* block in a cache, freed on the stream; NULL afterwards */
 } emptied;
 
 static void reclaim_emptied(struct acre__account *account, const struct acre__arena *asking,
@@ -115,7 +115,7 @@ static void reclaim_emptied(struct acre__account *account, const struct acre__ar
     emptied.cached = NULL;
 }
 
-/* A stream's two lists of freed memory change places while a block is taken out of them. */
+/* A stream's two lists of freed memory are swapped while a block is taken out of them. */
 TEST(hazard_of_lists_that_change_places_in_a_call) {
     struct things t = begin("soft", NULL);
     const struct acre__driver *raw = fault_raw("soft");
@@ -132,7 +132,7 @@ TEST(hazard_of_lists_that_change_places_in_a_call) {
         api_ok(acre_pool_alloc(t.pool, 8 * MIB, 0, stream, &p[i]));
     gate_put(stream, &gates[0]);
     api_ok(acre_pool_free(t.pool, p[0], stream));
-    acre__lock_take(&t.pool->lock); /* the first is marked from now on */
+    acre__lock_take(&t.pool->lock); /* an event marks the first free */
     acre__streams_settle(t.pool, NULL, 1);
     acre__lock_give(&t.pool->lock);
     gate_put(stream, &gates[1]);
@@ -149,7 +149,7 @@ TEST(hazard_of_lists_that_change_places_in_a_call) {
     atomic_store(&gates[1].is_open, 1);
     while (!atomic_load(&gates[1].is_passed))
         sleep_ms(1);
-    acre__lock_take(&t.pool->lock); /* what was freed before the second gate is ready */
+    acre__lock_take(&t.pool->lock); /* frees before the second gate are ready */
     acre__streams_settle(t.pool, NULL, 1);
     acre__lock_give(&t.pool->lock);
     if (acre__soft_reports(text, sizeof text))
@@ -174,14 +174,14 @@ TEST(hazard_of_a_use_in_a_broken_capture) {
     assert_int_equal(raw->cuStreamBeginCapture(t.stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
     assert_int_not_equal(raw->cuCtxSynchronize(), 0);
     api_ok(acre_pool_record_use(t.pool, p, t.stream));
-    api_ok(acre_pool_record_use(t.pool, p, t.other)); /* as of any block */
+    api_ok(acre_pool_record_use(t.pool, p, t.other)); /* as for any block */
     assert_int_not_equal(raw->cuStreamEndCapture(t.stream, &graph), 0);
     api_ok(acre_pool_free(t.pool, p, t.stream));
     fault_pop("soft");
     end(&t);
 }
 
-/* A block that an ordinary stream uses can be freed in a capture. */
+/* A block in use on an ordinary stream can be freed in a capture. */
 TEST(hazard_of_a_used_block_freed_in_a_capture) {
     struct things t = begin("soft", NULL);
     const struct acre__driver *raw = fault_raw("soft");
@@ -222,7 +222,8 @@ static void work_free(struct things *t, void **p) {
     api_ok(acre_pool_free(t->pool, *p, t->stream));
 }
 
-/* A graph without a key that uses memory of a key keeps it from that key's next capture. */
+/* A graph without a key that uses memory of a key: the key's next capture must not reuse that
+ * memory. */
 TEST(hazard_of_graphs_that_use_each_others_memory) {
     struct things t = begin("soft", NULL);
     void *p = NULL, *q = NULL;
@@ -242,7 +243,7 @@ TEST(hazard_of_graphs_that_use_each_others_memory) {
     end(&t);
 }
 
-/* ---- answers ---- */
+/* ---- acre_mem_query ---- */
 
 static acre_mem_info info_of(struct things *t, const void *p) {
     acre_mem_info info = {.struct_size = sizeof info};

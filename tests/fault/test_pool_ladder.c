@@ -1,6 +1,6 @@
-/* What pools do without memory, on a card of 64 MiB: each rung serves where those below it cannot,
- * and is counted; the callback may do what it likes but end the pool; limits are refused after the
- * caches were emptied. */
+/* Pools out of memory, on a device of 64 MiB: each rung serves where those below it cannot, and is
+ * counted. The callback may do anything except destroy the pool. Limits are refused only after the
+ * caches are emptied. */
 #include "fault_ladder.h"
 
 static acre_status try_alloc(struct small *s, size_t bytes) {
@@ -11,7 +11,7 @@ static acre_status try_alloc(struct small *s, size_t bytes) {
     return status;
 }
 
-/* Allocates until some rung serves or refuses. */
+/* Allocates until a rung serves or the pool refuses. */
 static acre_pool_stats fill(struct small *s, size_t bytes) {
     acre_pool_stats stats = small_stats(s->pool);
     while (!small_served(&stats)) {
@@ -47,7 +47,7 @@ static void ladder_completed_memory_of_other_streams_serves(void **state) {
     small_end(&s);
 }
 
-/* Memory of small blocks becomes that of a large one. */
+/* A large block gets memory of small blocks. */
 static void ladder_chunks_that_are_free_are_moved(void **state) {
     (void)state;
     struct small s = small_begin(NULL);
@@ -62,7 +62,7 @@ static void ladder_chunks_that_are_free_are_moved(void **state) {
     small_end(&s);
 }
 
-/* The stream waits, the host does not. */
+/* The stream waits, not the host. */
 static void ladder_memory_behind_another_streams_work_serves(void **state) {
     (void)state;
     for (int is_small = 0; is_small < 2; is_small++) {
@@ -102,7 +102,8 @@ static void ladder_free_memory_of_other_pools_serves(void **state) {
     small_end(&s);
 }
 
-/* Small blocks that another stream may still use cannot become a large one before that is done. */
+/* Small blocks that another stream may still use cannot become a large block before that work is
+ * done. */
 static void ladder_pending_frees_are_waited_for(void **state) {
     (void)state;
     for (int is_other_pool = 0; is_other_pool < 2; is_other_pool++) {
@@ -125,7 +126,8 @@ static void ladder_pending_frees_are_waited_for(void **state) {
     }
 }
 
-/* Also what was freed on the stream itself, where its order alone does not help. */
+/* The pool also waits for blocks freed on the stream itself: stream order alone does not help
+ * here. */
 static void ladder_own_pending_frees_are_waited_for(void **state) {
     (void)state;
     struct small s = small_begin(NULL);
@@ -143,7 +145,7 @@ static void ladder_own_pending_frees_are_waited_for(void **state) {
     small_end(&s);
 }
 
-/* Work that is being recorded is no work to wait for. */
+/* The pool does not wait for captured work, which never runs. */
 static void ladder_leaves_captured_streams_out(void **state) {
     (void)state;
     struct small s = small_begin(NULL);
@@ -154,7 +156,7 @@ static void ladder_leaves_captured_streams_out(void **state) {
     api_ok(acre_pool_free(s.pool, p, s.other));
     api_expect(try_alloc(&s, 40 * MIB), ACRE_E_DEVICE_MEMORY);
     assert_int_equal(small_stats(s.pool).refused, 1);
-    assert_int_equal(raw->cuStreamEndCapture(s.other, &graph), 0); /* it was not broken */
+    assert_int_equal(raw->cuStreamEndCapture(s.other, &graph), 0); /* the capture was not broken */
     api_ok(try_alloc(&s, 40 * MIB));
     small_end(&s);
 }
@@ -214,7 +216,8 @@ static void ladder_callback_is_asked_until_it_is_enough(void **state) {
     assert_int_equal(small_served(&stats), 1);
     asked.calls = 0;
     asked.give[0] = NULL;
-    api_expect(try_alloc(&s, 40 * MIB), ACRE_E_DEVICE_MEMORY); /* it has nothing */
+    /* The callback has nothing to free. */
+    api_expect(try_alloc(&s, 40 * MIB), ACRE_E_DEVICE_MEMORY);
     assert_int_equal(asked.calls, 1);
     api_ok(acre_pool_set_callback(s.pool, NULL, NULL));
     api_expect(try_alloc(&s, 40 * MIB), ACRE_E_DEVICE_MEMORY);
@@ -223,7 +226,7 @@ static void ladder_callback_is_asked_until_it_is_enough(void **state) {
     small_end(&s);
 }
 
-/* It allocates, and wants to end the pool. */
+/* A callback that allocates and tries to destroy the pool. */
 static int misuse(void *user, acre_pool *pool, uint64_t wanted_bytes, uint32_t attempt) {
     struct asked *asked = user;
     void *p;
@@ -262,7 +265,8 @@ static void ladder_callback_helps_limits(void **state) {
     api_ok(try_alloc(&s, 20 * MIB));
     assert_int_equal(asked.calls, 1);
     assert_int_equal(small_stats(s.pool).served_callback, 1);
-    api_expect(try_alloc(&s, 31 * MIB), ACRE_E_LIMIT); /* never: nobody is asked */
+    /* Above the limit: the callback is not called. */
+    api_expect(try_alloc(&s, 31 * MIB), ACRE_E_LIMIT);
     assert_int_equal(asked.calls, 1);
     small_end(&s);
 }
@@ -306,7 +310,8 @@ static int trim_other(void *user, acre_pool *pool, uint64_t wanted_bytes, uint32
     return !attempt && acre_pool_trim(pool == s->pool ? s->second : s->pool, 0) == ACRE_OK;
 }
 
-/* Much more than the card has, by all of them: whoever is refused gives up all it has. */
+/* All threads together request much more than the device has. A thread that is refused frees all
+ * its blocks. */
 static void *press(void *argument) {
     struct worker *self = argument;
     acre_stream stream;
@@ -363,12 +368,12 @@ static void ladder_is_climbed_by_many_threads_at_once(void **state) {
     small_end(&s);
 }
 
-/* ---- how much one call takes ---- */
+/* ---- how much one refill takes ---- */
 
 enum { FEW = 400, MANY = 20000 };
 static void *many[MANY];
 
-/* Another thread freed most of the card behind work that is under way. */
+/* Another thread frees most of the device's memory behind work in flight. */
 static void *free_many(void *user) {
     struct small *s = user;
     int count = 0;

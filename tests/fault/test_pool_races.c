@@ -1,5 +1,5 @@
-/* Pools under real threads, on the soft device: blocks freed twice while others trim, blocks that
- * other threads free, reallocs at the limit, and threads whose last destructor uses a pool. */
+/* Pools under real threads, on the soft device: double frees while others trim, blocks freed by
+ * other threads, reallocs at the limit, and threads whose last destructor uses a pool. */
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -25,7 +25,7 @@ static void world_begin(const acre_pool_options *options) {
     world.t = begin("soft", options);
 }
 
-/* All memory comes back. */
+/* Checks that all memory is released. */
 static void world_end(void) {
     if (atomic_load(&thread_failed_line))
         fail_msg("line %d: a thread failed", atomic_load(&thread_failed_line));
@@ -48,7 +48,7 @@ static void *trimmer_run(void *user) {
 
 /* ---- double frees ---- */
 
-/* Only this thread allocates, so nobody can have the block when it is freed again. */
+/* Only this thread allocates, so no thread can own the block at the second free. */
 static void *twice_run(void *user) {
     uint64_t random = 1;
     (void)user;
@@ -81,8 +81,8 @@ TEST(pool_block_freed_twice_while_others_trim_is_refused) {
     world_end();
 }
 
-/* Addresses of blocks that were freed long ago, or inside of those that are there: nothing may be
- * freed, but the records are looked at while slabs end. */
+/* Addresses inside freed or live blocks. A free of them is refused, but it reads the records while
+ * slabs are destroyed. */
 static _Atomic(char *) stale[8];
 
 static void *stale_run(void *user) {
@@ -129,7 +129,7 @@ struct message {
 
 static struct {
     _Atomic(struct message *) slots[QUEUE];
-    _Atomic unsigned producers; /* that go on */
+    _Atomic unsigned producers; /* producers still running */
     _Atomic uint64_t produced, consumed;
 } queue;
 
@@ -153,13 +153,13 @@ static void *producer_run(void *user) {
     return NULL;
 }
 
-/* Frees on the stream that it is given, not the one that the block was allocated for. */
+/* Frees on its own stream, not on the one that the block was allocated for. */
 static void *consumer_run(void *user) {
     uint64_t random = (uintptr_t)user + 100;
     acre_stream stream = random % 2 ? world.t.stream : world.t.other;
     int is_last = 0;
     while (is_going_on() && !is_last) {
-        is_last = !atomic_load(&queue.producers); /* then one more look at all */
+        is_last = !atomic_load(&queue.producers); /* then checks all slots once more */
         sched_yield();
         for (int i = 0; i < QUEUE; i++) {
             struct message *message = atomic_exchange(&queue.slots[i], NULL);
@@ -197,7 +197,7 @@ TEST(pool_blocks_that_other_threads_free_are_neither_lost_nor_handed_out_twice) 
 
 enum { LIMIT = 16 << 20 };
 
-/* The pool holds more than it may hand out: what lies behind a block is free for it. */
+/* The pool holds more memory than its limit, so the memory behind a block is free for it. */
 static void limit_world_begin(void) {
     const acre_pool_options options = {
         .struct_size = sizeof options, .limit_bytes = LIMIT, .initial_bytes = 4 * (uint64_t)LIMIT};
@@ -216,7 +216,7 @@ TEST(pool_realloc_alone_stays_within_the_limit) {
         api_ok(acre_fill(world.t.device, p, (unsigned char)i, has, world.t.stream));
         acre_status status = acre_pool_realloc(world.t.pool, p, bytes, world.t.stream, &new_p);
         assert_true(stats_of(world.t.pool).used_bytes <= LIMIT);
-        if (status) { /* and the block is as it was */
+        if (status) { /* the block is unchanged */
             unsigned char edge[2] = {0};
             assert_int_equal(status, ACRE_E_LIMIT);
             assert_null(new_p);
@@ -301,11 +301,11 @@ TEST(pool_realloc_of_many_threads_stays_within_the_limit) {
     world_end();
 }
 
-/* ---- threads that end ---- */
+/* ---- threads that exit ---- */
 
 static pthread_key_t last_key;
 
-/* Uses the pool in every round, the last one too, in which nothing is cleaned up any more. */
+/* Uses the pool in every destructor round, also in the last, after which no clean-up runs. */
 static void last_words(void *value) {
     uintptr_t rounds = (uintptr_t)value;
     for (int i = 0; i < 10; i++) {
@@ -332,12 +332,12 @@ static void cache_count(struct acre__pool_cache *cache, void *user) {
 TEST(pool_thread_whose_last_destructor_allocates_leaves_no_cache) {
     enum { COUNT = 20 };
     if (getenv("TSAN_OPTIONS"))
-        skip(); /* the sanitizer's own record of the thread is gone by then */
+        skip(); /* the sanitizer has destroyed its record of the thread by then */
     for (uintptr_t rounds = 1; rounds <= PTHREAD_DESTRUCTOR_ITERATIONS; rounds++) {
         size_t before = 0, after = 0;
         world_begin(NULL);
         api_ok(acre_pool_free(world.t.pool, alloc(&world.t, 1000), world.t.stream));
-        /* Behind acre's own key, so that its destructor runs after acre's in each round. */
+        /* Created after acre's key, so that its destructor runs after acre's in each round. */
         assert_int_equal(pthread_key_create(&last_key, last_words), 0);
         acre__caches_visit(cache_count, &before);
         for (int i = 0; i < COUNT; i++) {
@@ -349,12 +349,12 @@ TEST(pool_thread_whose_last_destructor_allocates_leaves_no_cache) {
         pthread_key_delete(last_key);
         world_end();
         if (after != before)
-            fail_msg("%zu caches are left of %d threads whose destructor ran %zu times",
+            fail_msg("%zu caches leaked by %d threads whose destructor ran %zu times",
                      after - before, COUNT, (size_t)rounds);
     }
 }
 
-/* ---- a thread that gives blocks to the pool ---- */
+/* ---- a thread that returns blocks to the pool ---- */
 
 enum { HALF = 128, PASSES = 2000 };
 
@@ -369,7 +369,7 @@ static void giving_wait(int phase) {
             sched_yield();
 }
 
-/* Frees all but one block, and the last one while the other thread allocates. */
+/* Frees all blocks but one, and the last one while the other thread allocates. */
 static void *give_slowly(void *unused) {
     void *p[HALF + 1];
     (void)unused;
@@ -402,7 +402,7 @@ static void *take_meanwhile(void *unused) {
     return NULL;
 }
 
-/* Blocks on their way from a thread's cache to the pool are never out of reach. */
+/* The pool can always reach blocks on their way from a thread's cache. */
 TEST(pool_refuses_nothing_while_another_thread_gives_blocks) {
     pthread_t threads[2];
     static void *p[2 * HALF];

@@ -1,8 +1,8 @@
-/* A sandbox that takes membarrier away from the process, while threads use a pool or before they
- * begin: no block is handed out twice, and all memory comes back. Traces end meanwhile without
- * harm.
+/* A sandbox makes membarrier fail, while threads use a pool or before they start. No block is
+ * allocated twice, and all memory is released. Traces can stop meanwhile.
  *
- * The sandbox is a seccomp filter, which a process cannot take off again: hence a child. */
+ * The sandbox is a seccomp filter, which a process cannot remove. So each test runs in a child
+ * process. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/membarrier.h>
@@ -20,14 +20,14 @@
 enum { THREADS = 4, SLOTS = 256, SKIPPED = 77 };
 
 #if defined(__SANITIZE_THREAD__) || defined(ACRE_SANITIZE_tsan)
-enum { IS_CHEAP = 0 }; /* threads have barriers of their own from the start */
+enum { IS_CHEAP = 0 }; /* threads use barriers from the start */
 #else
 enum { IS_CHEAP = 1 };
 #endif
 
 /* ---- the sandbox ---- */
 
-/* Every thread's calls of membarrier fail with EPERM from now on; 0 where that cannot be had. */
+/* From now on membarrier fails with EPERM in every thread. Returns 0 if the filter is refused. */
 static int sandbox_begin(void) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -46,7 +46,7 @@ static int sandbox_holds(void) {
 
 /* ---- threads ---- */
 
-/* A block that waits for any thread to free it. */
+/* A block that any thread may free. */
 struct handed {
     void *p;
     size_t bytes;
@@ -68,7 +68,7 @@ static void *hand_free(struct handed *handed, acre_stream stream) {
     return p;
 }
 
-/* Allocates, and frees what it or another thread has allocated. */
+/* Allocates a block and frees one that it or another thread has allocated. */
 static void *worker_run(void *user) {
     uint64_t random = (uintptr_t)user;
     while (!atomic_load(&world.is_over) && !atomic_load(&thread_failed_line)) {
@@ -86,7 +86,7 @@ static void *worker_run(void *user) {
     return NULL;
 }
 
-/* Empties the caches of the others all the time. */
+/* Empties the other threads' caches repeatedly. */
 static void *drainer_run(void *user) {
     acre_pool_stats stats = {.struct_size = sizeof stats};
     (void)user;
@@ -120,8 +120,8 @@ static void trace_begin(char path[32]) {
     api_must(acre_trace_start(path, NULL) == ACRE_OK);
 }
 
-/* The threads go on writing to the first trace without barriers of their own. They cannot be waited
- * for, so its file stays mapped. To the second they write with barriers. */
+/* The threads continue to write to the first trace without barriers. acre cannot wait for them, so
+ * the file stays mapped. They write to the second trace with barriers. */
 static void child_traces(void) {
     char path[32];
     int mapped = 0;
@@ -170,7 +170,7 @@ static void child_run(int is_late) {
     world.pool = t.pool;
     world.streams[0] = t.stream;
     world.streams[1] = t.other;
-    for (int i = 0; i < 100; i++) { /* the main thread has something, too */
+    for (int i = 0; i < 100; i++) { /* the main thread has a cache, too */
         api_must(acre_pool_alloc(t.pool, 1000, 0, t.stream, &p) == ACRE_OK);
         api_must(acre_pool_free(t.pool, p, t.stream) == ACRE_OK);
     }
@@ -181,7 +181,7 @@ static void child_run(int is_late) {
     }
     api_must(shadow_count() == 0);
     api_must(acre_device_sync(t.device) == ACRE_OK);
-    for (int i = 0; i < 2; i++) /* the first one asks this thread to let others in */
+    for (int i = 0; i < 2; i++) /* the first makes this thread strong (base/inside.h) */
         api_must(acre_pool_trim(t.pool, 0) == ACRE_OK);
     acre_pool_stats stats = stats_of(t.pool);
     api_must(stats.live_blocks == 0);
@@ -200,20 +200,20 @@ static int seccomp_is_there(void) {
 
 static void run_in_child(char *mode) {
     if (!seccomp_is_there()) {
-        print_message("no seccomp here\n");
+        print_message("skipped: the kernel has no seccomp\n");
         skip();
     }
     int state = api_start(mode, (char *)NULL);
     assert_true(WIFEXITED(state));
     if (WEXITSTATUS(state) == SKIPPED) {
-        print_message("seccomp is refused here\n");
+        print_message("skipped: the kernel refuses the seccomp filter\n");
         skip();
     }
     assert_int_equal(WEXITSTATUS(state), 0);
 }
 
 TEST(pool_whose_membarrier_fails_later_hands_no_block_out_twice) {
-    for (int i = 0; i < ROUNDS(10, 2); i++) /* one moment each */
+    for (int i = 0; i < ROUNDS(10, 2); i++) /* each run fails membarrier at another moment */
         run_in_child("late");
 }
 

@@ -1,6 +1,6 @@
-/* A thousand streams made with the driver, on every driver: memory is allocated and freed on them,
- * and they are destroyed without a word to acre. Then the pool is trimmed, its memory used on other
- * streams, and everything closed. */
+/* A thousand streams created with the driver, on every driver: the test allocates and frees memory
+ * on them, and destroys them without acre_stream_retire. Then it trims the pool, uses its memory on
+ * other streams, and closes everything. */
 #include "api/api_pool.h"
 #include "driver/driver.h"
 #include "fault_device.h"
@@ -9,7 +9,7 @@ enum { GONE = 1000, AT_ONCE = 50 };
 
 static const size_t sizes[] = {300, 70 * 1024, 3 << 20};
 
-/* Uses memory of every size on a stream that it makes and destroys. */
+/* Uses memory of every size on streams that it creates and destroys. */
 static void stream_come_and_go(const struct things *t, const struct acre__driver *raw, int i) {
     CUstream streams[AT_ONCE];
     void *blocks[3];
@@ -27,7 +27,7 @@ static void stream_come_and_go(const struct things *t, const struct acre__driver
         assert_int_equal(raw->cuStreamDestroy(streams[k]), 0);
 }
 
-/* Nobody else writes to memory that is handed out now. */
+/* No other work writes to newly allocated memory. */
 static void expect_memory_is_mine(const struct things *t) {
     unsigned char *seen = malloc(sizes[2]);
     for (int size = 0; size < 3; size++) {
@@ -54,7 +54,7 @@ TEST(pool_survives_a_thousand_streams_that_vanish) {
         for (int i = 0; i < GONE / AT_ONCE; i++) {
             stream_come_and_go(&t, raw, i);
             if (i % 5 == 0)
-                api_ok(acre_pool_trim(t.pool, 0)); /* touches no dead handle */
+                api_ok(acre_pool_trim(t.pool, 0)); /* uses no dead handle */
             if (i % 7 == 0)
                 expect_memory_is_mine(&t);
         }
@@ -68,7 +68,7 @@ TEST(pool_survives_a_thousand_streams_that_vanish) {
         assert_int_equal(stats_of(t.pool).held_bytes, 0);
         stream_come_and_go(&t, raw, 1);
         fault_pop(name);
-        end(&t); /* with memory of streams that are gone */
+        end(&t); /* the pool holds memory of destroyed streams */
     }
 }
 

@@ -1,6 +1,5 @@
-/* acre_mem_realloc together with work that is held up by a host function: it waits where memory
- * goes away, for its own stream alone, and for nothing where memory is only added; captures of the
- * program's are refused or left alone. */
+/* acre_mem_realloc with streams blocked by a host function: it waits only for its own stream, and
+ * only if it releases memory. On captured streams it is refused, and other captures stay valid. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -9,7 +8,7 @@
 #include "fault_device.h"
 #include "support/gate.h"
 
-/* ---- work that is held up ---- */
+/* ---- blocked streams ---- */
 
 static void gate_put(const char *name, acre_stream stream, struct gate *gate) {
     gate_close(gate);
@@ -23,7 +22,7 @@ static void gate_open(struct gate *gate) {
     assert_true(becomes_true(&gate->is_passed));
 }
 
-/* ---- a block in the hands of a thread ---- */
+/* ---- a realloc in another thread ---- */
 
 struct change {
     acre_device *device;
@@ -43,8 +42,9 @@ static void *change_run(void *argument) {
 
 static const struct {
     const char *name;
-    size_t before, from, to; /* made with `before` bytes and grown, so that it has two chunks */
-    int is_enclosed;         /* no addresses behind it are free */
+    /* Allocated with `before` bytes and grown, so that it has two chunks. */
+    size_t before, from, to;
+    int is_enclosed; /* the addresses behind it are taken */
     int waits;
 } cases[] = {
     {"in place", 2 * MIB, 4 * MIB, 8 * MIB, 0, 0},
@@ -106,7 +106,7 @@ TEST(realloc_waits_for_its_stream_where_memory_goes) {
         fail_msg("%s", text);
 }
 
-/* Blocks of chunks are no business of other streams; small ones are freed as cudaFree does. */
+/* Blocks of chunks do not wait for other streams. Small blocks do, as cudaFree does. */
 TEST(realloc_does_not_wait_for_other_streams) {
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
@@ -147,7 +147,7 @@ TEST(realloc_on_a_captured_stream_is_refused) {
             api_expect(acre_mem_realloc(device, blocks[i], cases[i].to, captured, &to),
                        ACRE_E_CAPTURING);
             assert_null(to);
-            /* On another stream it goes on, and the capture is good still. */
+            /* On another stream the call succeeds, and the capture stays valid. */
             api_ok(acre_mem_realloc(device, blocks[i], cases[i].to, plain, &to));
             blocks[i] = to;
         }

@@ -1,5 +1,5 @@
-/* Vecs whose memory the driver refuses to unmap, and vecs that other devices use: what nobody may
- * get, and what must not go. */
+/* Vecs whose memory the driver refuses to unmap, and vecs that other devices use: addresses that
+ * must not be reused, and memory that must not be released. */
 #include "fault_device.h"
 
 #define CHUNK ((size_t)2 << 20)
@@ -13,7 +13,8 @@ static acre_vec *vec_of(acre_device *device, size_t bytes) {
     return vec;
 }
 
-/* Its memory stays, so its address must stay its own, whatever is trimmed and made meanwhile. */
+/* The memory stays mapped, so the vec must keep its address, whatever is trimmed and allocated
+ * meanwhile. */
 API_TEST(vec_that_cannot_be_emptied_keeps_its_address) {
     acre_vec *vec = vec_of(device, 3 * CHUNK);
     char *data = acre_vec_data(vec);
@@ -30,7 +31,7 @@ API_TEST(vec_that_cannot_be_emptied_keeps_its_address) {
         assert_true(other >= data + 16 * CHUNK || other + 16 * CHUNK <= data);
     }
     api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, 3 * CHUNK, 0, &block));
-    api_ok(acre_vec_grow(vec, 5 * CHUNK, NULL)); /* and it goes on */
+    api_ok(acre_vec_grow(vec, 5 * CHUNK, NULL)); /* the vec can still grow */
     api_ok(acre_fill_sync(device, acre_vec_data(vec), 7, 5 * CHUNK));
     for (int i = 0; i < 4; i++)
         api_ok(acre_vec_destroy(others[i], NULL));
@@ -39,14 +40,14 @@ API_TEST(vec_that_cannot_be_emptied_keeps_its_address) {
     assert_int_equal(api_stats(device).limbo_count, 0);
 }
 
-/* Every place where undoing a first growth can be refused: the addresses are lost to the vec, and
- * no one has them twice. */
+/* Every place where the driver can refuse to undo a first growth: the vec loses the addresses, and
+ * nothing else gets them. */
 API_TEST(vec_whose_first_growth_cannot_be_undone_goes_elsewhere) {
     acre_vec *vec = vec_of(device, 0);
     fault_on("cuMemSetAccess", 1, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
     api_expect(acre_vec_grow(vec, CHUNK, NULL), ACRE_E_DRIVER);
     fault_off();
-    /* The same with the undoing refused for good. */
+    /* As above, with every undo refused. */
     setenv("ACRE_CHUNK_CACHE_BYTES", "0", 1);
     struct acre__fault_plan plan = {"cuMemUnmap", 1, CUDA_ERROR_UNKNOWN, ACRE__FAULT_FROM};
     api_ok(acre__fault_set(&plan));
@@ -55,7 +56,7 @@ API_TEST(vec_whose_first_growth_cannot_be_undone_goes_elsewhere) {
     api_ok(acre_vec_create(device, 1, &options, &small));
     acre_vec *behind = vec_of(device, 0);
     api_ok(acre_vec_grow(small, CHUNK, NULL));
-    api_ok(acre_vec_grow(small, CHUNK, NULL)); /* moves; the old place cannot be unmapped */
+    api_ok(acre_vec_grow(small, CHUNK, NULL)); /* moves; the old addresses cannot be unmapped */
     fault_off();
     unsetenv("ACRE_CHUNK_CACHE_BYTES");
     assert_int_equal(api_stats(device).limbo_count, 1);
@@ -86,12 +87,13 @@ TEST(vec_that_a_peer_uses_waits_for_it) {
     acre_vec *vec = vec_of(devices[0], 4 * CHUNK);
     api_ok(acre_stream_create(devices[1], ACRE_STREAM_NON_BLOCKING, &stream));
     api_ok(acre_mem_alloc(devices[1], ACRE_KIND_DEVICE, 4 * CHUNK, 0, &memory));
-    api_expect(acre_vec_record_use(vec, stream), ACRE_E_HANDLE); /* it has no access */
+    api_expect(acre_vec_record_use(vec, stream), ACRE_E_HANDLE); /* the device has no access */
     api_ok(acre_vec_set_access(vec, devices[1], ACRE_ACCESS_READ));
     queue_much(devices[1], memory, acre_vec_data(vec), 4 * CHUNK, stream);
     api_ok(acre_vec_record_use(vec, stream));
     api_ok(acre_vec_resize(vec, 0, NULL));
-    api_ok(acre_stream_sync(devices[1], stream)); /* nothing went from under it */
+    /* The memory was not released during the copies. */
+    api_ok(acre_stream_sync(devices[1], stream));
     api_ok(acre_vec_destroy(vec, NULL));
     api_ok(acre_mem_free(devices[1], memory));
     api_ok(acre_stream_destroy(devices[1], stream));
@@ -116,7 +118,7 @@ TEST(mem_free_waits_for_copies_of_other_devices) {
     api_ok(acre_close(devices[1]));
 }
 
-/* ---- little ahead ---- */
+/* ---- growing ahead by little ---- */
 
 API_TEST(vec_with_one_byte_ahead_takes_little) {
     acre_vec *vec;

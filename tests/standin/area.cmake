@@ -1,4 +1,4 @@
-# run_cases.c is a program for `acre run` (tests/cli/test_cli_run.sh), not a test by itself. It finds
-# no library by itself either, as a program that was built elsewhere.
+# run_cases.c is a program for `acre run` (tests/cli/test_cli_run.sh), not a test. It has no path to
+# the libraries, like a program that was built elsewhere.
 acre_test_program(run_cases standin tests/standin/run_cases.c)
 set_target_properties(run_cases PROPERTIES SKIP_BUILD_RPATH ON)

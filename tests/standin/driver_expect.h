@@ -1,5 +1,5 @@
-/* What tests of the driver's stand-in share. They are programs of CUDA's: cuda.h, and by name what
- * that does not declare. */
+/* Helpers for tests of the driver's stand-in. The tests are CUDA programs: they include cuda.h and
+ * look up by name what it does not declare. */
 #ifndef ACRE_TESTS_DRIVER_EXPECT_H
 #define ACRE_TESTS_DRIVER_EXPECT_H
 
@@ -26,12 +26,12 @@
 static inline void expect_code(CUresult expected, CUresult got, const char *call, const char *file,
                                int line) {
     if (got != expected) {
-        print_error("%s\n    gave %d, expected %d\n", call, (int)got, (int)expected);
+        print_error("%s\n    returned %d, expected %d\n", call, (int)got, (int)expected);
         _fail(file, line);
     }
 }
 
-/* The exported function of that exact name. */
+/* Returns the exported function of that exact name. */
 static inline void *exported(const char *symbol) {
     void *found = dlsym(RTLD_DEFAULT, symbol);
     if (!found)
@@ -39,14 +39,14 @@ static inline void *exported(const char *symbol) {
     return found;
 }
 
-/* The same, put into a pointer to a function. */
+/* Sets a function pointer to the exported function of that name. */
 #define take(pointer, symbol)                                                                      \
     do {                                                                                           \
         void *found_ = exported(symbol);                                                           \
         memcpy(&(pointer), &found_, sizeof found_);                                                \
     } while (0)
 
-/* The first device with its primary context current, for a group of tests. */
+/* Makes the primary context of the first device current, for a group of tests. */
 static inline int driver_begin(void **state) {
     CUdevice dev;
     CUcontext ctx;
@@ -55,13 +55,13 @@ static inline int driver_begin(void **state) {
            cuCtxSetCurrent(ctx);
 }
 
-/* ---- gates: a stream held up until the host opens it ---- */
+/* ---- gates: block a stream until the host opens them ---- */
 
 struct driver_gate {
     _Atomic int is_open;
 };
 
-/* No test is to hang for good: half a minute is for a machine that is busy with something else. */
+/* Times out after 30 seconds, so that no test hangs. A busy machine may need that long. */
 static inline void driver_gate_stand(void *argument) {
     struct driver_gate *gate = argument;
     for (int i = 0; i < 300000 && !atomic_load(&gate->is_open); i++)

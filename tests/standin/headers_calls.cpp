@@ -1,6 +1,6 @@
-// What C++ programs write that C programs cannot: pointers of any type without a cast, and last
-// arguments left out. Compiled by test_headers.sh against include/soft and against NVIDIA's
-// headers; what either refuses, or takes for another type, is an error there. Never run.
+// Calls that only C++ programs can write: pointers of any type without a cast, and default
+// arguments. test_headers.sh compiles this file against include/soft and against NVIDIA's headers.
+// A call that either refuses, or that has another type, is an error. The file is never run.
 #include <type_traits>
 
 #include <cuda.h>
@@ -32,7 +32,7 @@ template <class T> void any_pointer(cudaStream_t stream, cudaMemPool_t pool) {
     RETURNS(cudaError_t, cudaStreamAttachMemAsync(stream, p, 8, cudaMemAttachHost));
 }
 
-// Calls, not only types: bodies of templates are compiled when they are used.
+// Calls as well as types: the compiler checks the body of a template only when it is used.
 cudaError_t called(cudaStream_t stream, cudaMemPool_t pool, cudaMemLocation where);
 cudaError_t called(cudaStream_t stream, cudaMemPool_t pool, cudaMemLocation where) {
     particle *p = nullptr;

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Makes, from the headers of include/soft, what compares them with NVIDIA's.
+"""Generates code from the headers of include/soft that compares them with NVIDIA's.
 
     headers_rows.py rows FOLDER          a program, C and C++, that prints every size, offset, value
-                                         and linker's name that the headers define, a line each
+                                         and linker symbol that the headers define, one per line
     headers_rows.py again FOLDER [-D..]  their functions and plain typedefs, to be declared again
-                                         after NVIDIA's headers: a compiler refuses what differs
-    headers_rows.py calls FOLDER         the names of their functions, a line each
+                                         after NVIDIA's headers: a compiler rejects differences
+    headers_rows.py calls FOLDER         the names of their functions, one per line
 
-FOLDER has cuda.h, cuda_runtime_api.h, cuda_runtime.h and what they include. Everything is read off the headers, so what
-is added to them is compared without a change here; the compiler is $CC, or cc.
+FOLDER has cuda.h, cuda_runtime_api.h, cuda_runtime.h and the headers that these include. The script reads everything
+from the headers, so additions to them are compared without a change here. The compiler is $CC, or cc.
 """
 
 import os
@@ -24,12 +24,12 @@ HEADERS = (
     "vector_types.h",
     "vector_functions.h",
 )
-# The set is of CUDA 13.0. Later toolkits of CUDA 13 agree in all but these.
+# The headers are those of CUDA 13.0. Later toolkits of CUDA 13 differ only in these constants.
 MINOR = ("CUDA_VERSION", "CUDART_VERSION")
 
 
 def own_text(folder, flags):
-    """What the preprocessor leaves of the headers themselves, without what they include."""
+    """Returns the preprocessed text of the headers themselves, without the headers that they include."""
     source = "".join(f'#include "{name}"\n' for name in HEADERS[:2])
     command = [os.environ.get("CC", "cc"), "-E", "-x", "c", "-I", folder, *flags, "-"]
     answer = subprocess.run(command, input=source, capture_output=True, text=True, check=True)
@@ -44,7 +44,7 @@ def own_text(folder, flags):
 
 
 def statements(text):
-    """The text cut at the semicolons, and after the bodies, that lie outside of all braces."""
+    """Splits the text at semicolons, and after bodies, outside of all braces."""
     depth, begin, found = 0, 0, []
     for at, char in enumerate(text):
         depth += {"{": 1, "}": -1}.get(char, 0)
@@ -57,7 +57,7 @@ def statements(text):
 
 
 def members(body):
-    """(name, designator) of each member; those of nested structs too."""
+    """Returns (name, designator) of each member, including those of nested structs."""
     found = []
     for part in statements(body):
         nested = re.match(r"(?:struct|union) ?\{(.*)\} ?(\w+) ?;$", part)
@@ -71,7 +71,7 @@ def members(body):
 
 
 def constants(folder):
-    """Names of macros that stand for numbers."""
+    """Returns the names of macros that are numbers."""
     found = []
     for header in HEADERS:
         with open(os.path.join(folder, header), encoding="utf-8") as file:
@@ -84,7 +84,7 @@ def constants(folder):
 
 
 def calls(folder):
-    """Names of functions as programs write them."""
+    """Returns the names of functions as programs write them."""
     found = []
     for header in HEADERS[:2]:
         with open(os.path.join(folder, header), encoding="utf-8") as file:
@@ -125,7 +125,7 @@ def rows(folder):
                 number(value, value)
             continue
         for member in members(body):
-            # Later versions take new members out of what is reserved.
+            # Later versions use reserved space for new members.
             if name == "struct cudaDeviceProp" and member == "reserved":
                 continue
             number(f"offset {name}.{member}", f"offsetof({name}, {member})")
@@ -134,7 +134,7 @@ def rows(folder):
         number(name, f"{name} / 1000" if name in MINOR else name)
     for name in calls(folder):
         out.append(f'    NAME("name {name}", {name});')
-    # In C++ some of them are several functions, which have no one address.
+    # In C++ some calls are overloaded and have no single address.
     out.append("#ifndef __cplusplus")
     for name in calls(folder):
         out.append(f"    (void)sizeof(&{name});")

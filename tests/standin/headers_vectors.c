@@ -1,6 +1,6 @@
-/* The small vectors as C and C++ programs write them: made from their members, read back, and where
- * they lie in structs of the program's. Compiled by test_headers.sh against include/soft and
- * against NVIDIA's headers, run, and what it prints compared. */
+/* The small vector types as C and C++ programs use them: created from their members, read back, and
+ * as members of the program's structs. test_headers.sh compiles this file against include/soft and
+ * against NVIDIA's headers, runs both programs and compares their output. */
 #include <cuda_runtime.h>
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* A program for the tests of `acre run`: does what its first argument says and exits with the
- * second (default 0). Written against CUDA's headers, as a user's program. */
+/* A program for the tests of `acre run`: runs the case named by its first argument and exits with
+ * the second (default 0). Written against CUDA's headers, as a user's program. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
@@ -55,7 +55,7 @@ static void do_clean(void) {
     RT(cudaFree(device));
 }
 
-/* No bytes can be had, and are nothing to be freed. */
+/* An allocation of 0 bytes succeeds with NULL, and freeing it is a no-op. */
 static void do_no_bytes(void) {
     void *pinned = &pinned;
     RT(cudaMallocHost(&pinned, 0));
@@ -63,7 +63,7 @@ static void do_no_bytes(void) {
     RT(cudaFreeHost(pinned));
 }
 
-/* The libraries by names that nobody has preloaded. */
+/* Opens the libraries by names that are not preloaded. */
 static void do_other_names(void) {
     void *driver = dlopen("libcuda.so", RTLD_NOW), *runtime = dlopen("libcudart.so", RTLD_NOW);
     need(driver && dlsym(driver, "cuInit") == (void *)(uintptr_t)cuInit, "libcuda.so", 0);
@@ -81,7 +81,7 @@ static void wait_a_while(void *nothing) {
     usleep(50000);
 }
 
-/* A thread that is cancelled while it waits. */
+/* A thread is cancelled while it waits. */
 static void do_cancel(void) {
     cudaStream_t stream;
     pthread_t thread;
@@ -94,7 +94,7 @@ static void do_cancel(void) {
     RT(cudaStreamDestroy(stream));
 }
 
-/* Three blocks of one call, one of another; and a mapping whose handle was given back. */
+/* Leaks three blocks of one call, one of another, and a mapping whose handle was released. */
 static void do_leak(void) {
     CUmemAllocationProp prop;
     CUmemGenericAllocationHandle handle;
@@ -112,7 +112,8 @@ static void do_leak(void) {
     DRV(cuMemRelease(handle));
 }
 
-/* Chunks that end with their handle, with their mapping, and with a handle got back from it. */
+/* Chunks freed with their handle, with their mapping, and with a handle retained from the
+ * mapping. */
 static void do_chunks(void) {
     const size_t bytes = (size_t)2 << 20;
     CUmemAllocationProp prop;
@@ -137,7 +138,8 @@ static void do_chunks(void) {
     DRV(cuMemAddressFree(at, 4 * bytes));
 }
 
-/* Memory in stream order ends on a stream or by a plain free; the last block and its pool stay. */
+/* Stream-ordered memory is freed on a stream or with a plain free. The last block and its pool
+ * leak. */
 static void do_ordered(void) {
     struct cudaMemPoolProps props;
     cudaMemPool_t pool;
@@ -159,7 +161,7 @@ static void do_ordered(void) {
     RT(cudaStreamDestroy(stream));
 }
 
-/* Freed before the end all the same: by a function at exit. */
+/* Freed by an exit handler, so it is not a leak. */
 static void *kept_to_the_end;
 
 static void free_at_exit(void) {
@@ -171,7 +173,7 @@ static void do_exit_handler(void) {
     atexit(free_at_exit);
 }
 
-/* Wrong frees change nothing: what they meant is still held. */
+/* Invalid frees change nothing: the block is still live. */
 static void do_wrong_free(void) {
     char *p;
     void *q;
@@ -181,7 +183,7 @@ static void do_wrong_free(void) {
     need(cudaMalloc(&q, (size_t)1 << 60) == cudaErrorMemoryAllocation, "too much", 0);
 }
 
-/* What ends with its context was not freed either. */
+/* Memory destroyed with its context counts as leaked. */
 static void do_reset(void) {
     const struct cudaMemPoolProps props = {.allocType = cudaMemAllocationTypePinned,
                                            .location = {.type = cudaMemLocationTypeDevice}};
@@ -234,8 +236,8 @@ static void do_threads(void) {
         pthread_join(threads[i], NULL);
 }
 
-/* Memory that two threads free at once, as no program should: one of them is told so. They turn in
- * place until both are there, since one that sleeps comes too late to meet the other. */
+/* Two threads free the same block at once, a bug of the program. One of them gets an error. The
+ * threads spin until both are ready, since a sleeping one would come too late. */
 static struct {
     _Atomic unsigned arrived;
     void *p;
@@ -297,7 +299,7 @@ static void do_fault_reserved(void) {
     *(volatile char *)(uintptr_t)(at + 4096) = 1;
 }
 
-/* Right after it has ended: nothing else can be there yet. */
+/* Right after the free, so that nothing else can be mapped there. */
 static void do_fault_freed(void) {
     char *p;
     RT(cudaMallocHost((void **)&p, 4096));
@@ -329,7 +331,8 @@ static int wait_for(pid_t child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* The child of a process that has used CUDA cannot; its end says nothing of the parent's memory. */
+/* A forked child of a process that has used CUDA cannot use it. The child's exit reports nothing
+ * about memory of the parent. */
 static void do_fork_after(void) {
     void *p, *q;
     RT(cudaMalloc(&p, 4096));
@@ -352,7 +355,7 @@ static void do_fork_before(void) {
     do_clean();
 }
 
-/* ---- what is not there, and what no header of acre's declares ---- */
+/* ---- missing functions, and functions that no header of acre declares ---- */
 
 static void find(const char *name, void *function_out) {
     void *found = dlsym(RTLD_DEFAULT, name);
@@ -385,7 +388,7 @@ static void do_others(void) {
     need(old(0) == CUDA_ERROR_NOT_SUPPORTED, "cuMemFree of before 3.2", 0);
 }
 
-/* A program that takes a refusal as it should: gives back what it has and says so. */
+/* A program that handles errors: it frees what it has and prints the error. */
 static void do_careful(void) {
     void *device = NULL, *pinned = NULL;
     cudaStream_t stream = NULL;

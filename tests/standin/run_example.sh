@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # run_example.sh PROGRAM: runs a program of examples/cuda on a soft device, as its user would, and
-# compares what it prints with what was recorded in tests/data/cuda/<name>.txt; what it must say on
-# stderr, on soft devices alone, is in <name>.err, if there is such a file. It must exit with 0, free
-# everything, and put its uses of memory in order: a second time everything runs in an order that is
-# drawn from a seed, and uses that only luck has put in order are reported.
+# compares its output with tests/data/cuda/<name>.txt. Lines that it must print on stderr, on soft
+# devices only, are in <name>.err, if that file exists. The program must exit with 0 and free
+# everything. It must order its memory accesses: a second run executes work in a random order from a
+# seed and reports accesses that were ordered only by chance.
 set -euo pipefail
 
 : "${ACRE_BUILD:?the build folder, set by ctest}"
@@ -22,20 +22,20 @@ fail() {
     exit 1
 }
 
-# run_it VARIABLE...: with these in its environment.
+# run_it VARIABLE...: runs the program with these variables.
 run_it() {
     local rc=0 line
     env "$@" "$ACRE_BUILD/acre" run --device soft --stats --leaks -- "$program" >"$tmp/out" \
         2>"$tmp/err" </dev/null || rc=$?
     [ "$rc" -eq 0 ] || fail "exit code $rc"
     diff "$recorded" "$tmp/out" || fail "< recorded, > printed now"
-    grep -q '^acre: everything was freed$' "$tmp/err" || fail "something was not freed"
+    grep -q '^acre: everything was freed$' "$tmp/err" || fail "the program leaks memory"
     if [ -f "$said" ]; then
         while read -r line; do
-            grep -qF -- "$line" "$tmp/err" || fail "it does not say on stderr: $line"
+            grep -qF -- "$line" "$tmp/err" || fail "stderr does not have: $line"
         done <"$said"
     fi
-    ! grep '^acre: wrong uses of memory' "$tmp/err" || fail "uses of memory are not in order"
+    ! grep '^acre: wrong uses of memory' "$tmp/err" || fail "accesses to memory are not ordered"
 }
 
 run_it ACRE_SOFT_CHECK=yes

@@ -1,9 +1,8 @@
-/* What tests of the runtime share. They are written as programs of CUDA's are, against the
- * runtime's header alone, and expect what a GPU does; so the same programs are run with NVIDIA's
- * library, too.
+/* Helpers for tests of the runtime. The tests are CUDA programs that use only the runtime's header
+ * and expect the behaviour of a GPU, so they also run with NVIDIA's library.
  *
- * Every expectation looks at the last error too: a call that failed leaves its error there, a call
- * that did not leaves nothing, and cudaErrorNotReady is not an error that is kept. */
+ * Every expectation also checks the last error. A failed call leaves its error there, a successful
+ * call leaves none, and cudaErrorNotReady is never kept. */
 #ifndef ACRE_TESTS_RUNTIME_EXPECT_H
 #define ACRE_TESTS_RUNTIME_EXPECT_H
 
@@ -30,19 +29,19 @@ static inline void expect_code(cudaError_t expected, cudaError_t got, const char
                                const char *file, int line) {
     cudaError_t last = cudaGetLastError();
     if (got != expected || last != (got == cudaErrorNotReady ? cudaSuccess : got)) {
-        print_error("%s\n    gave %s, expected %s; the last error was %s\n", call,
+        print_error("%s\n    returned %s, expected %s; the last error was %s\n", call,
                     cudaGetErrorName(got), cudaGetErrorName(expected), cudaGetErrorName(last));
         _fail(file, line);
     }
 }
 
-/* ---- gates: a stream held up until the host opens it ---- */
+/* ---- gates: block a stream until the host opens them ---- */
 
 struct gate {
     _Atomic int entered, open;
 };
 
-/* No test is to hang for good: half a minute is for a machine that is busy with something else. */
+/* Times out after 30 seconds, so that no test hangs. A busy machine may need that long. */
 static inline int gate_wait(_Atomic int *flag) {
     for (int i = 0; i < 300000 && !atomic_load(flag); i++)
         usleep(100);

@@ -1,4 +1,5 @@
-/* Finding the driver's functions as programs do: dlopen, dlsym, cuGetProcAddress in both forms. */
+/* Looking up the driver's functions as programs do: dlopen, dlsym, cuGetProcAddress in both
+ * versions. */
 #include "driver_expect.h"
 
 #include <pthread.h>
@@ -75,7 +76,8 @@ static void find_own_stream_forms_are_for_who_asks(void **state) {
                      exported("cuMemPrefetchAsync_ptsz"));
     assert_ptr_equal(found("cuMemPrefetchAsync", 12020, own, CU_GET_PROC_ADDRESS_SUCCESS),
                      exported("cuMemPrefetchAsync_v2_ptsz"));
-    /* Before CUDA 7 there were none, and the other form is not one; most functions have none. */
+    /* Per-thread forms exist since CUDA 7, and an older version does not get the other form. Most
+     * functions have no per-thread form. */
     assert_null(found("cuMemcpyAsync", 6050, own, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT));
     assert_null(found("cuMemcpyHtoD", 6050, own, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT));
     assert_ptr_equal(found("cuMemAlloc", VERSION, own, CU_GET_PROC_ADDRESS_SUCCESS),
@@ -92,7 +94,7 @@ static void find_what_is_not_there_is_told(void **state) {
     assert_null(found("cuMemAllocAsync", 11010, 0, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT));
     ok(cuGetProcAddress_v2("cuNoSuchThing", &function, VERSION, 0, NULL));
     assert_null(function);
-    /* The form of CUDA 11 says it by its result. */
+    /* The version of CUDA 11 reports it in its result. */
     take(v1, "cuGetProcAddress");
     expect(CUDA_ERROR_NOT_FOUND, v1("cuNoSuchThing", &function, VERSION, 0));
     expect(CUDA_ERROR_NOT_FOUND, v1("cuMemAllocAsync", &function, 11010, 0));
@@ -115,7 +117,7 @@ static void find_wrong_arguments_are_refused(void **state) {
     expect(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2("cuInit", NULL, VERSION, 0, &status));
 }
 
-/* A program that knows one function alone gets from there to memory and back. */
+/* A program that knows one function can look up all others, allocate and free. */
 static void find_everything_through_one_function(void **state) {
     CUresult (*init)(unsigned), (*get)(CUdevice *, int), (*retain)(CUcontext *, CUdevice);
     CUresult (*current)(CUcontext), (*alloc)(CUdeviceptr *, size_t), (*dealloc)(CUdeviceptr);

@@ -1,5 +1,5 @@
-/* Forms of the driver's functions that are not the newest ones, and those for a default stream of
- * the thread's own: each does what it stands for. */
+/* Older versions of the driver's functions, and versions for the per-thread default stream: each
+ * behaves as documented. */
 #include "driver_expect.h"
 
 enum { BYTES = 1 << 16 };
@@ -36,7 +36,7 @@ TEST(forms_devices_agree) {
     expect(CUDA_ERROR_INVALID_VALUE, capability(NULL, &minor, 0));
 }
 
-/* Devices come first, then what is asked about them. */
+/* Devices are checked first, then the attribute. */
 TEST(forms_neighbours) {
     const CUdevice_P2PAttribute supported = CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED;
     CUdevice_P2PAttribute none = (CUdevice_P2PAttribute)99;
@@ -68,8 +68,8 @@ TEST(forms_contexts_of_every_version) {
     take(v2, "cuCtxCreate_v2");
     take(v3, "cuCtxCreate_v3");
     take(destroy, "cuCtxDestroy");
-    /* The first forms have addresses of 32 bits, which large GPUs have none of to give, and those
-     * that move contexts about know no others. */
+    /* The first versions have 32-bit addresses, which large GPUs do not support. The first versions
+     * of push and pop accept only contexts of those. */
     take(push, on_standin() ? "cuCtxPushCurrent" : "cuCtxPushCurrent_v2");
     take(pop, on_standin() ? "cuCtxPopCurrent" : "cuCtxPopCurrent_v2");
     ok(cuCtxGetCurrent(&before));
@@ -81,7 +81,7 @@ TEST(forms_contexts_of_every_version) {
     assert_ptr_equal(now, ctx[3]);
     expect(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, v3(&now, affinity, 1, 0, 0));
     expect(CUDA_ERROR_INVALID_VALUE, v3(&now, NULL, 1, 0, 0));
-    ok(v3(&now, affinity, -1, 0, 0)); /* less than none are none */
+    ok(v3(&now, affinity, -1, 0, 0)); /* a negative count means none */
     ok(destroy(now));
     ok(push(ctx[0]));
     ok(pop(&now));
@@ -144,7 +144,7 @@ TEST(forms_streams_and_events_end) {
     ok(cuStreamSynchronize(stream));
     ok(elapsed(&ms, start, end));
     assert_true(ms >= 0);
-    ok(cuEventElapsedTime(&ms, start, end)); /* the second form, by the header's name */
+    ok(cuEventElapsedTime(&ms, start, end)); /* the header maps this name to the second version */
     ok(end_event(start));
     ok(end_event(end));
     ok(end_stream(stream));
@@ -160,7 +160,7 @@ TEST(forms_stream_has_no_green_context) {
     assert_ptr_equal(ctx, now);
     assert_null(green);
     ctx = NULL;
-    ok(get(NULL, &ctx, NULL)); /* who does not ask for it is not told */
+    ok(get(NULL, &ctx, NULL)); /* a NULL output is allowed */
     assert_ptr_equal(ctx, now);
 }
 
@@ -183,7 +183,7 @@ static void forms_note(void *arg) {
     atomic_fetch_add((_Atomic int *)arg, 1);
 }
 
-/* cuStreamGetCaptureInfo is its form of CUDA 12.3 in the header. */
+/* In the header, cuStreamGetCaptureInfo is the version of CUDA 12.3. */
 TEST(forms_capture_info_and_graphs) {
     CUresult (*info)(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
                      const CUgraphNode **, size_t *);
@@ -297,11 +297,11 @@ TEST(forms_pools_by_place) {
     expect(CUDA_ERROR_INVALID_VALUE, get(&other, NULL, CU_MEM_ALLOCATION_TYPE_PINNED));
     expect(CUDA_ERROR_INVALID_VALUE, get(&other, &nowhere, CU_MEM_ALLOCATION_TYPE_PINNED));
     expect(CUDA_ERROR_INVALID_VALUE, get_default(&other, &here, CU_MEM_ALLOCATION_TYPE_INVALID));
-    if (on_standin()) /* the host of a GPU has pools, too */
+    if (on_standin()) /* with a GPU the host supports pools, too */
         expect(CUDA_ERROR_NOT_SUPPORTED, get(&other, &host, CU_MEM_ALLOCATION_TYPE_PINNED));
 }
 
-/* ---- the thread's own stream ---- */
+/* ---- the per-thread default stream ---- */
 
 TEST(own_null_stream_is_the_threads) {
     CUresult (*get)(CUstream, unsigned long long *);
@@ -320,7 +320,7 @@ TEST(own_null_stream_is_the_threads) {
     ok(cuStreamDestroy(stream));
 }
 
-/* The fill waits for the gate in the thread's stream; what waits for other streams does not. */
+/* The fill is ordered behind the gate on the thread's stream. */
 TEST(own_fill_is_behind_the_threads_work) {
     CUresult (*host)(CUstream, CUhostFn, void *), (*query)(CUstream), (*synchronize)(CUstream);
     CUresult (*fill)(CUdeviceptr, unsigned char, size_t);
@@ -370,7 +370,7 @@ static void stand_a_moment(void *nothing) {
     usleep(20000);
 }
 
-/* Pinned memory, which the copy itself does not wait for. */
+/* The asynchronous copy to pinned memory does not wait, so this form must synchronise. */
 TEST(own_copy_to_the_host_is_over) {
     CUresult (*host)(CUstream, CUhostFn, void *), (*out)(void *, CUdeviceptr, size_t);
     CUresult (*fill)(CUdeviceptr, unsigned char, size_t);

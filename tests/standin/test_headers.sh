@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The headers of include/soft: as C and as C++ they compile without a warning, alone and together, in
-# every compiler that is here; they declare every call of the driver's table that is about memory, and
-# nothing that the stand-ins lack; and where NVIDIA's headers of CUDA 13 are installed, every signature,
+# The headers of include/soft compile without a warning as C and as C++, alone and together, with
+# every installed compiler. They declare every call of the driver's table that concerns memory, and
+# nothing that the stand-ins lack. Where NVIDIA's headers of CUDA 13 are installed, every signature,
 # constant and layout agrees.
 set -euo pipefail
 
@@ -13,7 +13,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
 if grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
-    echo "headers: it calls compilers with flags of its own; one build that is a user's is enough"
+    echo "headers: skipped: this test compiles with its own flags; a plain build runs it"
     exit 77
 fi
 warnings=(-Wall -Wextra -Wshadow -Wconversion -Wpedantic -Werror)
@@ -29,7 +29,7 @@ done
 [ ${#cpp_compilers[@]} -gt 0 ] || cpp_compilers=(c++)
 export CC=${c_compilers[0]}
 
-# compile FLAG... FILE: as C, or as C++ where the file's name says so, by every compiler.
+# compile FLAG... FILE: compiles a file with every compiler, as C or C++ by its suffix.
 compile() {
     local file=${*: -1} compiler
     if [[ $file == *.cpp ]]; then
@@ -43,7 +43,7 @@ compile() {
     fi
 }
 
-# ---- alone ----
+# ---- each header alone ----
 for headers in cuda.h cuda_runtime_api.h cuda_runtime.h vector_types.h vector_functions.h \
     "cuda.h cuda_runtime.h" "cuda_runtime.h cuda.h cuda_runtime_api.h"; do
     for language in c cpp; do
@@ -63,7 +63,7 @@ cp "$here/headers_vectors.c" "$tmp/vectors.cpp"
 compile "${warnings[@]}" -I"$soft" "$tmp/vectors.c"
 compile "${warnings[@]}" -I"$soft" "$tmp/vectors.cpp"
 
-# ---- complete: what the table has, less what is about kernels and other processes ----
+# ---- complete: all calls of the table, except those for kernels and other processes ----
 python3 "$here/headers_rows.py" calls "$soft" | sort >"$tmp/declared"
 sed -n 's/^ *X(\(cu[A-Za-z0-9]*\),.*/\1/p' "$source/src/driver/driver_list.h" |
     grep -vE '^cu(Module|LaunchKernel|IpcGetMemHandle)' | sort >"$tmp/table"
@@ -77,13 +77,13 @@ if missing=$(comm -13 "$tmp/declared" "$tmp/table") && [ -n "$missing" ]; then
     exit 1
 fi
 
-# ---- kept: every name is one that the stand-ins have, and not as a mere name ----
+# ---- implemented: the stand-ins export every name, and not only as an unsupported call ----
 python3 "$here/headers_rows.py" rows "$soft" >"$tmp/rows.c"
 cp "$tmp/rows.c" "$tmp/rows.cpp"
 for mode in "${modes[@]}"; do
     "$CC" -w ${mode:+"$mode"} -I"$soft" -o "$tmp/names" "$tmp/rows.c"
     "$tmp/names" | sed -n 's/^name .* //p'
-done | sort -u | grep -vx cuGetProcAddress_v2_ptsz >"$tmp/names.txt" # which is in the header itself
+done | sort -u | grep -vx cuGetProcAddress_v2_ptsz >"$tmp/names.txt" # cuGetProcAddress_v2_ptsz is defined in the header itself
 for library in libcuda.so.1 libcudart.so.13; do
     nm -D --defined-only "$build/soft/$library" | sed -n 's/@.*//; s/.* //p'
 done | sort -u >"$tmp/exported.txt"
@@ -96,13 +96,14 @@ if wrong=$(comm -23 "$tmp/names.txt" "$tmp/exported.txt" && comm -12 "$tmp/names
     exit 1
 fi
 
-# ---- beside NVIDIA's ----
+# ---- compared with NVIDIA's headers ----
 nvidia=$(sed -n 's/^ACRE_CUDA_INCLUDE:[A-Z]*=//p' "$build/CMakeCache.txt")
 if ! grep -q '^#define CUDA_VERSION 13' "$nvidia/cuda.h" 2>/dev/null; then
-    echo "headers: $(wc -l <"$tmp/declared") calls declared; NVIDIA's headers of CUDA 13 are not here"
+    echo "headers: $(wc -l <"$tmp/declared") calls declared; NVIDIA's headers of CUDA 13 are not installed"
     exit 0
 fi
-# What NVIDIA's headers mark as old is in the set too, and their own warnings are not ours to mend.
+# The headers include calls that NVIDIA's headers mark as deprecated. Warnings inside NVIDIA's
+# headers are ignored.
 quiet=(-isystem "$nvidia" -Wno-deprecated-declarations)
 for mode in "${modes[@]}"; do
     python3 "$here/headers_rows.py" again "$soft" ${mode:+"$mode"} >"$tmp/again.c"

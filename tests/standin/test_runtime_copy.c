@@ -1,5 +1,5 @@
-/* Copies and fills: every kind, one and two dimensions, between devices, in the order of streams,
- * and what is refused. */
+/* Copies and fills: every kind, one and two dimensions, between devices, in stream order, and
+ * refused calls. */
 #include "runtime_expect.h"
 
 enum { BYTES = 4096, PITCH = 512, WIDTH = 100, ROWS = 6 };
@@ -39,8 +39,8 @@ TEST(copy_default_finds_the_kind) {
     ok(cudaFree(b));
 }
 
-/* Memory that is named as the device's must be known; memory that is named as the host's may be
- * anything, as all addresses are of one space. */
+/* Memory declared as device memory must be known to the runtime. Memory declared as host memory may
+ * be anything, since all memory shares one address space. */
 TEST(copy_between_wrong_kinds) {
     unsigned char own[64], *pinned = NULL;
     char *p = device_block(BYTES);
@@ -85,7 +85,7 @@ TEST(copy_bad_ranges_are_refused) {
     free(own);
 }
 
-/* ---- in the order of streams ---- */
+/* ---- in stream order ---- */
 
 TEST(copy_async_comes_in_its_turn) {
     struct gate gate;
@@ -100,7 +100,7 @@ TEST(copy_async_comes_in_its_turn) {
     ok(cudaMemsetAsync(p, 2, BYTES / 2, stream));
     ok(cudaMemcpyAsync(pinned + BYTES, p, BYTES, cudaMemcpyDefault, stream));
     expect(cudaErrorNotReady, cudaStreamQuery(stream));
-    /* Nothing was read yet, so this is what arrives. */
+    /* The copy has not started, so these bytes are copied. */
     memset(pinned, 9, BYTES);
     gate_open(&gate);
     ok(cudaStreamSynchronize(stream));

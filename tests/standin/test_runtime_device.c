@@ -1,12 +1,12 @@
-/* Devices: which one a thread uses, when its context is made, what is known about it, limits and
- * flags, and a program that uses the driver as well. */
+/* Devices: the current device of a thread, when its context is created, properties, limits and
+ * flags, and a program that also uses the driver. */
 #include <pthread.h>
 
 #include <cuda.h>
 
 #include "runtime_expect.h"
 
-/* Runs in a thread that never called CUDA before. */
+/* Runs the function in a thread that has not called CUDA. */
 static void in_thread(void *(*function)(void *), void *argument) {
     pthread_t thread;
     void *done = NULL;
@@ -23,7 +23,7 @@ static CUcontext current(void) {
 
 /* ---- contexts ---- */
 
-/* The first test: nothing has been called in the process. */
+/* The first test: the process has made no call yet. */
 static void *device_begins(void *argument) {
     unsigned flags = 0;
     int count = 0, device = -1, active = -1;
@@ -49,7 +49,7 @@ static void device_context_is_made_by_the_first_call_that_needs_it(void **state)
     in_thread(device_begins, &argument);
 }
 
-/* All threads share the primary context, so also what it holds. */
+/* All threads share the primary context and its memory. */
 static void *device_uses(void *argument) {
     assert_null(current());
     ok(cudaMemset(argument, 5, 64));
@@ -101,7 +101,7 @@ static void device_is_the_threads_own(void **state) {
     ok(cudaSetDevice(0));
     ok(cudaPointerGetAttributes(&found, p));
     assert_int_equal(found.device, 1);
-    ok(cudaFree(p)); /* from the other device: addresses are of one space */
+    ok(cudaFree(p)); /* from the other device: all devices share one address space */
     expect(cudaErrorInvalidValue, cudaGetDevice(NULL));
 }
 
@@ -113,7 +113,7 @@ static void device_init_makes_a_context_that_is_not_current(void **state) {
     ok(cudaGetDevice(&device));
     assert_int_equal(device, 0);
     expect(cudaErrorInvalidDevice, cudaInitDevice(99, 0, 0));
-    ok(cudaInitDevice(0, 0, 2)); /* that flags are valid is the first bit, and the only one read */
+    ok(cudaInitDevice(0, 0, 2)); /* only the first bit, which marks the flags as valid, is read */
     expect(cudaErrorInvalidValue, cudaInitDevice(0, 3, cudaInitDeviceFlagsAreValid));
     ok(cudaInitDevice(0, cudaDeviceScheduleYield, cudaInitDeviceFlagsAreValid));
 }
@@ -148,7 +148,7 @@ struct reset {
     _Atomic int is_ready, is_reset;
 };
 
-/* Its context goes while it is current here. */
+/* Another thread resets the context while it is current here. */
 static void *reset_other_thread(void *argument) {
     struct reset *reset = argument;
     void *p = NULL;
@@ -186,11 +186,11 @@ static void device_reset_ends_everything_and_begins_again(void **state) {
     more = device_block(64);
     ok(cudaFree(more));
     ok(cudaDeviceReset());
-    ok(cudaDeviceReset()); /* nothing is there */
+    ok(cudaDeviceReset()); /* no context exists */
     ok(cudaDeviceSynchronize());
 }
 
-/* ---- what is known ---- */
+/* ---- properties ---- */
 
 static void device_properties_agree_with_attributes(void **state) {
     struct cudaDeviceProp prop, wish;
@@ -309,7 +309,7 @@ static void device_neighbours(void **state) {
 
 /* ---- with the driver ---- */
 
-/* A context that the program made by the driver is the one that the runtime uses. */
+/* The runtime uses a context that the program created with the driver. */
 static void *device_own_context(void *argument) {
     CUcontext own = NULL, found = NULL;
     CUstream stream;

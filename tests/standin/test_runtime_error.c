@@ -1,4 +1,4 @@
-/* Errors: the last one of each thread, names and texts. */
+/* Errors: the last error of each thread, names and texts. */
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -8,17 +8,18 @@ TEST(error_last_is_kept_until_it_is_asked_for) {
     void *p = NULL;
     assert_int_equal(cudaGetLastError(), cudaSuccess);
     assert_int_equal(cudaMalloc(&p, (size_t)1 << 60), cudaErrorMemoryAllocation);
-    assert_int_equal(cudaMalloc(&p, 64), cudaSuccess); /* does not take it away */
+    assert_int_equal(cudaMalloc(&p, 64), cudaSuccess); /* does not clear the error */
     assert_int_equal(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
     assert_int_equal(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
-    assert_int_equal(cudaFree((char *)p + 8), cudaErrorInvalidValue); /* the later one counts */
+    /* The later error replaces it. */
+    assert_int_equal(cudaFree((char *)p + 8), cudaErrorInvalidValue);
     assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
     assert_int_equal(cudaGetLastError(), cudaSuccess);
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
     ok(cudaFree(p));
 }
 
-/* Also what is checked before the driver is asked. */
+/* Also errors that the runtime detects without calling the driver. */
 TEST(error_last_is_kept_of_every_sort) {
     assert_int_equal(cudaMalloc(NULL, 1), cudaErrorInvalidValue);
     assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
@@ -26,7 +27,7 @@ TEST(error_last_is_kept_of_every_sort) {
     assert_int_equal(cudaGetLastError(), cudaSuccess);
 }
 
-/* It is an answer, and neither kept nor does it take away what is. */
+/* cudaErrorNotReady is a result: it is not kept, and it does not clear the last error. */
 TEST(error_not_ready_is_not_kept) {
     struct gate gate;
     cudaStream_t stream;
@@ -84,8 +85,8 @@ TEST(error_names_and_texts) {
     assert_string_equal(cudaGetErrorString((cudaError_t)-1), "unrecognized error code");
 }
 
-/* NVIDIA's own library, which knows them without a GPU. Opened by its path it is a second library
- * beside the one that this program is linked with. */
+/* NVIDIA's library, which has names and texts even without a GPU. Opened by its path, it is a
+ * second library beside the one that this program is linked with. */
 TEST(error_names_and_texts_are_nvidias) {
     const char *path = getenv("ACRE_NVIDIA_CUDART");
     void *library =

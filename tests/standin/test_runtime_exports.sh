@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What libcudart.so.13 exports and needs: the names of its three lists and those written by hand, all
-# under the version that programs linked with NVIDIA's library ask for, and none else; it needs
-# libcuda.so.1, found beside it, and libc. Where NVIDIA's library is installed, the names are its names.
+# Exports and dependencies of libcudart.so.13. It exports the names of its three lists and those
+# written by hand, all with the symbol version of NVIDIA's library, and no others. It needs
+# libcuda.so.1, found beside it, and libc. Where NVIDIA's library is installed, both export the same
+# names.
 set -euo pipefail
 
 source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -17,11 +18,11 @@ fail() {
 }
 
 if grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
-    echo "exports: a sanitizer adds names of its own; one build that is a user's is enough"
+    echo "exports: skipped: a sanitizer adds symbols; a plain build runs this test"
     exit 77
 fi
 
-# names LIBRARY: what it defines, without the name of the version itself.
+# names LIBRARY: the symbols it defines, without the symbol of the version node.
 names() {
     nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | LC_ALL=C sort
 }
@@ -32,7 +33,7 @@ if grep -v '@@libcudart\.so\.13$' "$tmp/exported"; then
 fi
 sed 's/@@.*//' "$tmp/exported" | LC_ALL=C sort >"$tmp/ours"
 
-# Every call of the list, with its suffix, and every other name.
+# Every call of the list, with its suffix, and all other names.
 sed -n 's/^    X(\(cuda[A-Za-z0-9_]*\), PLAIN.*/\1/p
         s/^    X(\(cuda[A-Za-z0-9_]*\), PT\(SZ\|DS\).*/\1/p' "$source/standin/runtime_list.h" >"$tmp/listed"
 sed -n 's/^    X(\(cuda[A-Za-z0-9_]*\), PTSZ.*/\1_ptsz/p
@@ -44,10 +45,10 @@ LC_ALL=C comm -23 "$tmp/sorted" "$tmp/ours" >"$tmp/missing"
 [ ! -s "$tmp/missing" ] || fail "not exported: $(tr '\n' ' ' <"$tmp/missing")"
 
 dynamic=$(readelf -dW "$library")
-grep -q 'SONAME.*\[libcudart\.so\.13\]' <<<"$dynamic" || fail "its name is not libcudart.so.13"
+grep -q 'SONAME.*\[libcudart\.so\.13\]' <<<"$dynamic" || fail "its SONAME is not libcudart.so.13"
 grep -q 'NEEDED.*\[libcuda\.so\.1\]' <<<"$dynamic" || fail "it does not need libcuda.so.1"
 # shellcheck disable=SC2016 # the word is literal
-grep -q '(RPATH).*\[$ORIGIN\]' <<<"$dynamic" || fail "it does not look beside itself before elsewhere"
+grep -q '(RPATH).*\[$ORIGIN\]' <<<"$dynamic" || fail "its RPATH is not \$ORIGIN"
 if grep NEEDED <<<"$dynamic" | grep -Ev '\[(libcuda\.so\.1|libc\.so\.6|ld-linux.*)\]'; then
     fail "it needs more than libcuda.so.1 and libc"
 fi

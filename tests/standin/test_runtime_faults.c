@@ -1,8 +1,8 @@
-/* What the runtime does with failures of the driver below it, and what it says about calls that it
- * does not have. For the stand-in alone: a GPU's driver does not fail on request.
+/* How the runtime handles failures of the driver below it, and its messages for calls that it does
+ * not have. For the stand-in only: the driver of a GPU does not fail on request.
  *
- * A plan of failures is read when a process begins, so each case is a process of its own: this
- * program again, with a word that says what to do. */
+ * The fault plan is read when a process starts, so each case is a separate process: this program
+ * again, with a word that selects the case. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -18,8 +18,8 @@ extern char **environ;
 
 enum { OUTPUT_BYTES = 4096 };
 
-/* Runs this program with the word; its stderr comes back. Returns its exit code, -1 for another
- * end. */
+/* Runs this program with the word and returns its stderr in `output`. Returns its exit code, or -1
+ * if it did not exit normally. */
 static int again(const char *word, const char *fault, char output[OUTPUT_BYTES]) {
     char name[] = "/tmp/acre-faults-XXXXXX", self[] = "/proc/self/exe";
     char *arguments[] = {self, (char *)(uintptr_t)word, NULL};
@@ -41,8 +41,8 @@ static int again(const char *word, const char *fault, char output[OUTPUT_BYTES])
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* The thread sanitizer lets every process that ends sleep for a second, in case that a race comes
- * late: too long for hundreds of them. */
+/* With the thread sanitizer every process sleeps for a second when it exits, to detect late races.
+ * That is too long for hundreds of processes. */
 static void again_without_sleep(void) {
     const char *given = getenv("TSAN_OPTIONS");
     char options[512];
@@ -59,8 +59,8 @@ static unsigned count_of(const char *text, const char *what) {
 
 /* ---- counted failures ---- */
 
-/* One failure in a run: the call that it hits returns it, leaves it as the last error, changes
- * nothing, and works when it is made again. */
+/* Each run has one failure. The call that it hits returns the error, sets it as the last error,
+ * changes nothing, and succeeds when repeated. */
 static struct {
     cudaError_t planned;
     unsigned seen;
@@ -71,7 +71,7 @@ static int counted_failed(cudaError_t error, const char *call) {
     if (error == cudaSuccess && last == cudaSuccess)
         return 0;
     if (error != counted.planned || last != error || counted.seen > 0) {
-        fprintf(stderr, "%s: gave %s, the last error was %s, planned was %s\n", call,
+        fprintf(stderr, "%s: returned %s, the last error was %s, injected was %s\n", call,
                 cudaGetErrorName(error), cudaGetErrorName(last), cudaGetErrorName(counted.planned));
         exit(1);
     }
@@ -79,7 +79,7 @@ static int counted_failed(cudaError_t error, const char *call) {
     return 1;
 }
 
-/* Made again after the one failure. */
+/* Repeats the call after the one failure. */
 #define STEP(call)                                                                                 \
     do {                                                                                           \
     } while (counted_failed((call), #call))
@@ -92,7 +92,7 @@ static int counted_failed(cudaError_t error, const char *call) {
         }                                                                                          \
     } while (0)
 
-/* Exit code 0: no call failed; 3: one did, and all was well; 1: something was not. */
+/* Exit code 0: no call failed; 3: one failed, and all checks passed; 1: a check failed. */
 static int counted_run(void) {
     enum { BYTES = 4096 };
     unsigned char out[BYTES], in[BYTES], *pinned = NULL, *managed = NULL;
@@ -149,13 +149,13 @@ static int counted_run(void) {
 static void faults_counted(const char *code) {
     char fault[64], output[OUTPUT_BYTES];
     unsigned nth = 0, passed = 0, hit = 0;
-    /* A call below may fail unseen (a question whose answer is not needed), so the end is a row of
-     * runs in which none was seen. */
+    /* A driver call may fail without effect (a query whose result is not needed), so the loop ends
+     * after 8 runs in a row in which no call failed. */
     while (passed < 8) {
         snprintf(fault, sizeof fault, "*:%u:once:%s", ++nth, code);
         int result = again(code, fault, output);
         if (result != 0 && result != 3)
-            fail_msg("with %s the program ended with %d:\n%s", fault, result, output);
+            fail_msg("with %s the program exited with %d:\n%s", fault, result, output);
         passed = result == 0 ? passed + 1 : 0;
         hit += result == 3;
         if (ROUNDS_ARE_FEW)
@@ -168,14 +168,14 @@ TEST(faults_out_of_memory_is_passed_on) {
     faults_counted("2");
 }
 
-/* A code that only the driver has: the runtime has no word for it. */
+/* A code that only the driver has: the runtime maps it to cudaErrorUnknown. */
 TEST(faults_codes_of_the_driver_alone_are_unknown) {
     faults_counted("202");
 }
 
-/* ---- a device that is lost ---- */
+/* ---- a lost device ---- */
 
-/* The call fails for what was lost before, and leaves that behind once. */
+/* The call fails because the device is lost, and sets the last error once. */
 #define LOST(call)                                                                                 \
     do {                                                                                           \
         CHECK((call) == cudaErrorIllegalAddress);                                                  \
@@ -184,15 +184,14 @@ TEST(faults_codes_of_the_driver_alone_are_unknown) {
         CHECK(cudaGetLastError() == cudaSuccess);                                                  \
     } while (0)
 
-/* The call does not need what was lost. */
+/* The call does not need the lost device. */
 #define KEPT(call)                                                                                 \
     do {                                                                                           \
         CHECK((call) == cudaSuccess);                                                              \
         CHECK(cudaGetLastError() == cudaSuccess);                                                  \
     } while (0)
 
-/* Which calls are of which sort is what an H200 showed after a kernel had written to a bad address.
- */
+/* Measured on an H200 after a kernel had written to an invalid address. */
 static int sticky_run(void) {
     void *p = NULL, *q = NULL, *pinned = NULL;
     size_t free_bytes, total;
@@ -235,10 +234,10 @@ TEST(faults_lost_device_is_said_by_every_call_once) {
     char output[OUTPUT_BYTES];
     int result = again("sticky", "cuMemAlloc:2:sticky:700", output);
     if (result != 0)
-        fail_msg("the program ended with %d:\n%s", result, output);
+        fail_msg("the program exited with %d:\n%s", result, output);
 }
 
-/* ---- calls that are not there ---- */
+/* ---- missing calls ---- */
 
 cudaError_t cudaProfilerStart(void);
 cudaError_t cudaGraphLaunch_ptsz(void *graph, cudaStream_t stream);
@@ -279,14 +278,14 @@ TEST(faults_absent_calls_say_so_once) {
     char output[OUTPUT_BYTES];
     int result = again("absent", "*:0", output);
     if (result != 0)
-        fail_msg("the program ended with %d:\n%s", result, output);
+        fail_msg("the program exited with %d:\n%s", result, output);
     assert_int_equal(count_of(output, "acre: "), 2);
     assert_int_equal(count_of(output, "acre: cudaProfilerStart "), 1);
     assert_int_equal(count_of(output, "acre: cudaGraphLaunch_ptsz "), 1);
     assert_int_equal(count_of(output, "\n"), 2);
 }
 
-/* What nvcc makes of a program with a kernel. */
+/* What nvcc generates for a program with a kernel. */
 static int kernel_run(void) {
     struct dim3 grid = {1, 2, 3}, block = {4, 5, 6}, got_grid, got_block;
     size_t shared_bytes = 0;
@@ -320,7 +319,7 @@ TEST(faults_kernels_are_refused_and_say_why) {
     char output[OUTPUT_BYTES];
     int result = again("kernel", "*:0", output);
     if (result != 0)
-        fail_msg("the program ended with %d:\n%s", result, output);
+        fail_msg("the program exited with %d:\n%s", result, output);
     assert_int_equal(count_of(output, "acre: "), 1);
     assert_int_equal(count_of(output, "acre: cudaLaunchKernel: kernels need a GPU"), 1);
 }

@@ -1,5 +1,4 @@
-/* Memory of every kind but pools: handed out, used, told apart, given back, and what a program can
- * do wrong with it. */
+/* Memory of every kind except pools: allocate, use, query, free, and misuse. */
 #include "runtime_expect.h"
 
 enum { BYTES = 1 << 16 };
@@ -84,7 +83,7 @@ TEST(memory_pinned_takes_every_flag) {
         ok(cudaHostAlloc((void **)&p, BYTES, flags));
         memset(p, 1, BYTES);
         ok(cudaHostGetFlags(&found, p));
-        /* Every block is mapped, asked for or not. */
+        /* Every block is mapped, whether requested or not. */
         assert_int_equal(found, flags | cudaHostAllocMapped);
         ok(cudaHostGetDevicePointer(&seen, p, 0));
         ok(cudaMemset(seen, 9, BYTES));
@@ -233,7 +232,7 @@ TEST(memory_managed_can_be_attached_to_a_stream) {
     ok(cudaStreamDestroy(stream));
 }
 
-/* ---- what a pointer is ---- */
+/* ---- pointer attributes ---- */
 
 static void expect_pointer(const char *p, enum cudaMemoryType type, int device, int is_host,
                            int is_device) {

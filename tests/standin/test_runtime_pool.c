@@ -1,4 +1,4 @@
-/* Memory in stream order, and pools. */
+/* Stream-ordered memory, and pools. */
 #include <stdint.h>
 
 #include "runtime_expect.h"
@@ -50,7 +50,7 @@ TEST(pool_memory_is_device_memory) {
     assert_int_equal(found.device, 0);
     assert_ptr_equal(found.devicePointer, p + 5);
     ok(cudaStreamSynchronize(NULL));
-    ok(cudaFree(p)); /* also so, which waits */
+    ok(cudaFree(p)); /* cudaFree works too, and waits */
     expect(cudaErrorInvalidValue, cudaFree(p));
     expect(cudaErrorInvalidValue, cudaFreeAsync(p, NULL));
 }
@@ -111,7 +111,7 @@ TEST(pool_of_a_place_is_that_of_its_device) {
     expect(cudaErrorInvalidValue,
            cudaMemGetDefaultMemPool(&now, &here, cudaMemAllocationTypeInvalid));
     if (!on_standin())
-        return; /* the host of a GPU has pools, and its managed memory too */
+        return; /* with a GPU the host and managed memory have pools */
     expect(cudaErrorNotSupported, cudaMemGetDefaultMemPool(&now, &host, pinned));
     expect(cudaErrorNotSupported, cudaMemGetMemPool(&now, &host, pinned));
     expect(cudaErrorNotSupported, cudaMemSetMemPool(&host, pinned, first));
@@ -181,7 +181,7 @@ TEST(pool_access_is_the_devices_own) {
     ok(cudaMemPoolDestroy(pool));
 }
 
-/* Within one process; examples/cuda has two of them. */
+/* Within one process; examples/cuda has a version with two. */
 TEST(pool_is_shared_by_its_handle) {
     const enum cudaMemAllocationHandleType type = cudaMemHandleTypePosixFileDescriptor;
     struct cudaMemPoolProps props = pool_props();
@@ -204,7 +204,7 @@ TEST(pool_is_shared_by_its_handle) {
     assert_int_equal(device_byte(again), 7);
     expect(cudaErrorInvalidValue, cudaMallocFromPoolAsync(&none, 4096, imported, NULL));
     ok(cudaFreeAsync(again, NULL));
-    assert_int_equal(device_byte(block), 7); /* the exporter's is still there */
+    assert_int_equal(device_byte(block), 7); /* the exporter's block is unchanged */
     ok(cudaFreeAsync(block, NULL));
     ok(cudaDeviceSynchronize());
     ok(cudaMemPoolDestroy(imported));

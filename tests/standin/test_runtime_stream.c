@@ -1,4 +1,4 @@
-/* Streams, events, functions of the program in stream order, and captures. */
+/* Streams, events, host functions in stream order, and captures. */
 #include "runtime_expect.h"
 
 /* ---- streams ---- */
@@ -109,7 +109,7 @@ TEST(stream_waits_for_an_event) {
 TEST(event_flags) {
     cudaEvent_t event;
     for (unsigned flags = 0; flags < 9; flags++) {
-        /* One for other processes must not keep times. */
+        /* An event for other processes must not have timing. */
         int is_good = flags < 4 || flags == 6 || flags == 7;
         if (!is_good) {
             expect(cudaErrorInvalidValue, cudaEventCreateWithFlags(&event, flags));
@@ -172,7 +172,7 @@ TEST(event_none_is_refused) {
     expect(cudaErrorInvalidResourceHandle, cudaEventDestroy(NULL));
 }
 
-/* ---- functions of the program ---- */
+/* ---- host functions ---- */
 
 struct ran {
     _Atomic int count;
@@ -180,7 +180,7 @@ struct ran {
     cudaStream_t stream;
 };
 
-/* The runtime may not be called from there, and says so. */
+/* A host function must not call the runtime, which returns an error. */
 static void ran_host(void *argument) {
     struct ran *ran = argument;
     void *p = NULL;
@@ -250,7 +250,7 @@ TEST(capture_takes_work_and_refuses_waiting) {
     expect(cudaErrorIllegalState, cudaStreamEndCapture(stream, &graph));
     expect(cudaErrorIllegalState, cudaStreamEndCapture(stream, NULL));
     ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-    ok(cudaStreamEndCapture(stream, NULL)); /* nobody has to want the graph */
+    ok(cudaStreamEndCapture(stream, NULL)); /* the caller need not want the graph */
     expect(cudaErrorInvalidValue, cudaStreamIsCapturing(stream, NULL));
     if (on_standin())
         expect(cudaErrorInvalidValue, cudaThreadExchangeStreamCaptureMode(NULL));

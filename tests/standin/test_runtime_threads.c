@@ -1,5 +1,4 @@
-/* Threads: a default stream for each of them, as programs compiled for that have it, and many of
- * them at once. */
+/* Threads: the per-thread default stream of programs compiled for it, and many threads at once. */
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM
 #include <pthread.h>
 
@@ -8,9 +7,9 @@
 
 enum { THREADS = 8, BYTES = 1 << 14 };
 
-/* ---- a default stream for each thread ---- */
+/* ---- the per-thread default stream ---- */
 
-/* Uses every call that has a form of its own for that: none of them waits for the other thread. */
+/* Makes every call that has a per-thread form: none of them waits for the other thread. */
 static void *ptds_beside(void *argument) {
     unsigned char *pinned = argument, byte = 0;
     char *p = device_block(BYTES);
@@ -38,7 +37,7 @@ static void *ptds_beside(void *argument) {
     assert_int_equal(pinned[0], 4);
     assert_int_equal(pinned[BYTES - 1], 3);
     ok(cudaEventDestroy(event));
-    /* Giving memory back would wait for the whole device: the other thread does it. */
+    /* A free would wait for the whole device, so the other thread frees it. */
     return p;
 }
 
@@ -91,7 +90,7 @@ static void *threads_churn(void *argument) {
     return argument;
 }
 
-/* Nothing of the runtime was called before on most of them: they all find the context at once. */
+/* Most threads have not called the runtime before: they all find the context at once. */
 static void threads_work_beside_each_other(void **state) {
     pthread_t threads[THREADS];
     unsigned numbers[THREADS];
@@ -108,7 +107,7 @@ static void threads_work_beside_each_other(void **state) {
         assert_ptr_equal(done, &numbers[i]);
     }
     ok(cudaMemGetInfo(&after, &total));
-    /* A GPU's driver keeps some of what it took to serve them. */
+    /* The driver of a GPU keeps some memory that it allocated for the threads. */
     assert_true(on_standin() ? after == before : after + ((size_t)64 << 20) >= before);
 }
 
