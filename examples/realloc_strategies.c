@@ -2,9 +2,9 @@
  *
  *   one block     the largest size is known: allocate it once and reuse it
  *   pool          allocate and free in each round; the pool reuses the memory
- *   two streams   one stream fills a block, another reads and frees it: the pool makes sure that
- * the first stream does not write to it again before the second has read it vec           one array
- * that grows in place when needed
+ *   two streams   one stream fills a block, another reads and frees it: the first stream does not
+ *                 write to it again before the second has read it
+ *   vec           one array that grows in place when needed
  *
  * Each round fills its memory with its own number, and the first and last byte are read back in
  * stream order. Many rounds are in flight, so a wrong order would show. */

@@ -1,19 +1,22 @@
 /* acre: GPU memory management for C.
  *
- * A program includes this header, which includes one header for each kind of object.
+ * A program includes this header, which includes one header for each kind of object on the host.
+ * acre_heap.h adds malloc inside kernels, acre_soft.h kernels on the soft device.
  *
  * Conventions:
  * - Every function that can fail returns an acre_status. Results come through the last parameters
- *   and are NULL or 0 after a failure. A failed call changes nothing unless its comment says so.
+ *   and are NULL or 0 after a failure, unless the comment of a function says otherwise
+ *   (acre_plan_want leaves them untouched). A failed call changes nothing unless its comment says
+ *   so.
  * - acre_last_detail() returns one line about the calling thread's last failure.
  * - Options and info structs begin with struct_size, which the caller sets to the struct's size.
  *   Zero in any other field of an options struct means the default. NULL options mean all defaults.
- * - Any thread may call any function, unless "Threads" says otherwise. A function that a stream
- *   calls (cuLaunchHostFunc) must not call acre: as with calls of CUDA itself, that may deadlock.
+ * - Any thread may call any function, unless its comment has a sentence "Threads:". A sentence
+ *   "Sync:" says what a call waits for. Host functions queued with cuLaunchHostFunc must not call
+ *   acre: as with CUDA calls there, this may deadlock.
  * - No call changes the calling thread's current CUDA context.
  * - If a process forks after it opened a device, every function that returns a status returns
- *   ACRE_E_FORKED in the child. A program that the child starts with exec can use acre.
- */
+ *   ACRE_E_FORKED in the child. A program that the child starts with exec can use acre. */
 #ifndef ACRE_H
 #define ACRE_H
 

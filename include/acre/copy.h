@@ -10,11 +10,10 @@ extern "C" {
 
 /* Copies between any two addresses in stream order. Either side may be device, pinned, mapped,
  * managed or pageable memory, and may belong to another device of the same driver. acre finds the
- * direction from the addresses. 0 bytes are a no-op.
- * When the call returns, a pageable source has been read, and a pageable destination has been
- * written. A copy between host memory and memory of another device is done. Any other copy is
- * queued: the program must not change the source or use the destination before the stream has
- * completed it.
+ * direction from the addresses. A copy of 0 bytes is a no-op. When the call returns, a pageable
+ * source has been read, a pageable destination has been written, and a copy between host memory and
+ * another device's memory has completed. Any other copy is queued: the program must not change the
+ * source or use the destination before the stream has completed it.
  * Returns ACRE_E_RANGE (past the end of a known block), ACRE_E_OVERLAP, ACRE_E_CAPTURING (the
  * stream is captured, and the copy cannot be queued), ACRE_E_NULL, ACRE_E_HANDLE (stream of another
  * device).
@@ -33,7 +32,7 @@ typedef enum acre_direction {
 
 /* Copies as acre_copy does, but first checks the direction. Managed memory counts as host and as
  * device memory.
- * Returns ACRE_E_DIRECTION if the copy goes in another direction than `direction`. */
+ * Returns ACRE_E_DIRECTION if the copy goes in a direction other than `direction`. */
 ACRE_API acre_status acre_copy_as(acre_device *device, acre_direction direction, void *to,
                                   const void *from, size_t bytes, acre_stream stream);
 

@@ -22,7 +22,8 @@ typedef struct acre_open_options {
 /* Opens a device. `name` is "cuda", "cuda:1", "soft", "soft:1" or "auto". "auto" and NULL open the
  * device that ACRE_DEVICE names, else the first GPU, else the soft device. Opening an open device
  * again returns the same handle. Every open needs its own close. All soft devices of a process
- * share one set of options. While a soft device is open, other options return ACRE_E_BUSY.
+ * share one set of options. While a soft device is open, opening with other options returns
+ * ACRE_E_BUSY.
  * Returns ACRE_E_NO_DRIVER, ACRE_E_DRIVER_OLD, ACRE_E_NO_DEVICE, ACRE_E_CONFIG, ... */
 ACRE_API acre_status acre_open(const char *name, const acre_open_options *options,
                                acre_device **device);
@@ -33,7 +34,8 @@ ACRE_API acre_status acre_open(const char *name, const acre_open_options *option
  * A program may exit without closing: acre makes no driver call at exit.
  * Threads: no other thread may use the device during its last close. Other opens and closes block
  * until the call returns.
- * Sync: waits for queued work if memory is left, and always on a soft device. */
+ * Sync: waits for queued work if some memory has not been freed yet, and always on a soft device.
+ */
 ACRE_API acre_status acre_close(acre_device *device);
 
 /* Counts the devices of a driver, "cuda" or "soft". For "soft" it is the configured number. */
@@ -122,7 +124,7 @@ typedef struct acre_device_stats {
 #undef ACRE_STATS_FIELD
 } acre_device_stats;
 
-/* Gets the statistics of a device. A lost device has them, too. */
+/* Gets the statistics of a device. This also works on a lost device. */
 ACRE_API acre_status acre_device_get_stats(acre_device *device, acre_device_stats *stats);
 
 #ifdef __cplusplus

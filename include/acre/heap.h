@@ -5,7 +5,8 @@
  *
  * The same source compiles with nvcc (compute capability 7.0 and later, no relocatable device
  * code), as C11 and as C++17. In C and C++ a "kernel" is a function run by acre_soft_launch, or any
- * thread. A program passes the handle to its kernels by value. It may have several heaps.
+ * code on an ordinary host thread. A program passes the handle to its kernels by value. It may have
+ * several heaps.
  *
  * A block is aligned to 16 bytes and stays live across launches until some thread frees it. It is
  * ordinary device memory: cuMemcpy, cuMemset and acre_copy accept it. Requests up to 32 KiB are
@@ -23,8 +24,7 @@
  *   ACRE_HEAP_AS_MALLOC  malloc and free in its kernels use a heap (acre/heap/dropin.h);
  *   ACRE_HEAP_DEBUG      blocks are poisoned, checked for overflow and tagged (acre/heap/debug.h),
  *                        which costs 32 bytes and a write to all bytes of each block;
- *   ACRE_HEAP_TAG        the tag of its blocks, with ACRE_HEAP_DEBUG.
- */
+ *   ACRE_HEAP_TAG        the tag of its blocks, with ACRE_HEAP_DEBUG. */
 #ifndef ACRE_HEAP_H
 #define ACRE_HEAP_H
 
@@ -79,7 +79,7 @@ ACRE__HEAP_FN int acre_heap_owns(acre_heap_handle h, const void *p) {
                                                               << ACRE__HEAP_SEGMENT_LOG2;
 }
 
-/* Sets the tag of a block, a number of the program's choice. Only debug builds keep tags.
+/* Sets the tag of a block, any number that the program chooses. Only debug builds keep tags.
  * acre_heap_inspect reports them, and acre_heap_destroy logs leaks by tag. A block gets
  * ACRE_HEAP_TAG of the file that allocates it as its first tag (0 if the file does not define
  * it). */
@@ -182,9 +182,9 @@ ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes)
 }
 
 /* Allocates one block for the lanes of a warp in `mask`. All of them call the function and get the
- * same address; the `bytes` of the lowest lane count. One call of acre_heap_warp_free or
- * acre_heap_free frees the block. The mask is a parameter because other lanes may be active
- * together when the block is freed. */
+ * same address; the value of `bytes` in the lowest lane is used. One call of acre_heap_warp_free or
+ * acre_heap_free frees the block. To free it with all these lanes, keep the mask: at the free
+ * __activemask() may be another. */
 ACRE__HEAP_FN void *acre_heap_warp_malloc(acre_heap_handle h, uint32_t mask, size_t bytes) {
     uint32_t leader = acre__heap_ctz32(mask);
     uint64_t p = 0;
@@ -203,7 +203,8 @@ ACRE__HEAP_FN void acre_heap_warp_free(acre_heap_handle h, uint32_t mask, void *
 }
 
 /* Allocates one block of memory for all threads of the thread block, which all call the function.
- * `slot` is in shared memory; nothing else may use it until the call returns. */
+ * `slot` points to shared memory through which the address is broadcast; nothing else may use it
+ * until the call returns. */
 ACRE__HEAP_FN void *acre_heap_block_malloc(acre_heap_handle h, size_t bytes, void **slot) {
     if (acre__heap_thread() == 0)
         *slot = acre_heap_malloc(h, bytes);
@@ -221,11 +222,11 @@ ACRE__HEAP_FN void acre_heap_block_free(acre_heap_handle h, void *p) {
         acre_heap_free(h, p);
 }
 
-/* Allocates one block and divides it among the lanes of the mask, for which __activemask() may be
- * passed. Each lane gets the bytes that it requested, rounded up to 16. Returns the lane's own
- * part. All lanes get the address of the whole block in *whole; free that once, when no lane uses
- * its part any more, for example with acre_heap_warp_free. Either all lanes get memory, or all get
- * NULL. */
+/* Allocates one block and divides it among the lanes in `mask` (for example __activemask()), all of
+ * which must make the call. Each lane gets the bytes that it requested, rounded up to 16. Returns
+ * the lane's own part. All lanes get the address of the whole block in *whole; free that once, when
+ * no lane uses its part any more, for example with acre_heap_warp_free. Either all lanes get
+ * memory, or all get NULL. */
 ACRE__HEAP_FN void *acre_heap_coalesced_malloc(acre_heap_handle h, uint32_t mask, size_t bytes,
                                                void **whole) {
     uint32_t leader = acre__heap_ctz32(mask);

@@ -15,11 +15,12 @@ typedef enum acre_log_level {
     ACRE_LOG_DEBUG = 4
 } acre_log_level;
 
-/* Receives one log message, without a line break at its end. Any thread may call it, and acre may
- * hold locks at that time: it must not call into acre. */
+/* Receives one log message, without a line break at its end. acre may call it on any thread and
+ * with locks held, so it must not call acre. `area` is the part of acre that logs, such as "pool".
+ */
 typedef void (*acre_log_fn)(void *user, acre_log_level level, const char *area, const char *line);
 
-/* Sends log messages up to `level` to `fn`. NULL for `fn` turns the log off, as it is at first.
+/* Sends log messages up to `level` to `fn`. NULL for `fn` turns the log off, which is the default.
  * acre itself never prints anything.
  * Threads: no other thread may use acre during the call. */
 ACRE_API acre_status acre_log_set(acre_log_fn fn, void *user, acre_log_level level);

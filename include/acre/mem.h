@@ -24,26 +24,25 @@ typedef enum acre_kind {
 #define ACRE_MEM_READ_ONLY 8u      /* registered: the device only reads it */
 
 /* Allocates `bytes` of memory of a kind. The address is a multiple of 256; the contents are
- * undefined.
- * Pinned and mapped memory of 512 KiB or more uses huge pages where the system has them. Several
- * threads touch its pages, and a child of fork does not inherit them. Smaller blocks and
- * write-combined memory come from the driver.
+ * undefined. Pinned and mapped memory of 512 KiB or more uses huge pages where the system has them.
+ * acre populates these pages during the call, with several threads. They are not inherited across
+ * fork. Smaller blocks and write-combined memory come from the driver.
  * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_INVALID (0 bytes, unknown flags, or
  * flags of another kind), ACRE_E_UNSUPPORTED (managed memory on a device without it),
- * ACRE_E_REGISTERED (the program unmapped memory that was still registered, and the block got its
- * addresses), ...
- * Sync: takes microseconds to milliseconds. The call does not wait for queued work unless memory is
- * short: then acre releases idle memory of pools, and may wait for the work that still uses it. */
+ * ACRE_E_REGISTERED (the new block reuses addresses that are still registered, because the program
+ * unmapped registered memory), ...
+ * Sync: does not wait for queued work unless memory is short: then acre releases idle memory of
+ * pools, and may wait for the work that still uses it. */
 ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes,
                                     uint32_t flags, void **p);
 
 /* Frees memory of acre_mem_alloc of any kind. NULL is a no-op. If the driver refuses, acre_trim
  * retries; the address is invalid either way.
  * Returns ACRE_E_POINTER (unknown address, or double free), ACRE_E_INTERIOR, ACRE_E_KIND (memory of
- * acre that another call frees; the detail names the call), ACRE_E_HANDLE (memory of another
- * device), ACRE_E_BUSY (the block is shared).
- * Sync: like cudaFree, waits for all work queued on the device. Queued work may still use the
- * block. */
+ * acre that must be freed by another function; the detail names it), ACRE_E_HANDLE (memory of
+ * another device), ACRE_E_BUSY (the block is shared).
+ * Sync: like cudaFree, waits for all work queued on the device, so work queued before the call may
+ * use the block. */
 ACRE_API acre_status acre_mem_free(acre_device *device, void *p);
 
 /* Resizes a block of device memory and keeps its contents up to the smaller size. NULL for `p`
@@ -56,7 +55,8 @@ ACRE_API acre_status acre_mem_free(acre_device *device, void *p);
  * Returns the errors of acre_mem_alloc and acre_mem_free, ACRE_E_KIND (not device memory),
  * ACRE_E_CAPTURING.
  * Sync: growing in place does not wait. Mapping at another address, and releasing a chunk, wait for
- * the work queued on `stream`. A copy waits for all work of the device, as acre_mem_free does. */
+ * the work queued on `stream`. If the contents are copied, freeing the old block waits for all work
+ * on the device, as acre_mem_free does. */
 ACRE_API acre_status acre_mem_realloc(acre_device *device, void *p, size_t bytes,
                                       acre_stream stream, void **new_p);
 
@@ -73,7 +73,8 @@ ACRE_API acre_status acre_mem_set_access(acre_device *device, void *p, acre_devi
                                          acre_access access);
 
 /* Gets the address at which kernels of the device access memory. `p` may point into a block.
- * Returns ACRE_E_KIND for pageable memory, ACRE_E_HANDLE for memory of another driver's device. */
+ * Returns ACRE_E_KIND for pageable memory, ACRE_E_HANDLE for memory of a soft device if `device` is
+ * a GPU, and vice versa. */
 ACRE_API acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_p);
 
 /* Page-locks memory that the program already has, so that copies run at full speed. The memory must

@@ -11,10 +11,10 @@ extern "C" {
 typedef enum acre_oom_format { ACRE_OOM_TEXT = 0, ACRE_OOM_JSON = 1 } acre_oom_format;
 
 /* Writes a report of the calling thread's last failed pool allocation (ACRE_E_DEVICE_MEMORY,
- * ACRE_E_HOST_MEMORY, ACRE_E_ADDRESS_SPACE or ACRE_E_LIMIT). The report has the state at that time:
- * the request; what uses the card's memory; the pool's live memory by tag and by size; its free
- * memory, and why that could not serve the request; and the smallest change that would have helped.
- * JSON has the schema "acre-oom/1".
+ * ACRE_E_HOST_MEMORY, ACRE_E_ADDRESS_SPACE or ACRE_E_LIMIT). The report describes the state at that
+ * time: the request; what uses the card's memory; the pool's live memory by tag and by size; its
+ * free memory, and why that could not serve the request; and the smallest change that would have
+ * helped. JSON has the schema "acre-oom/1".
  * The call writes at most `size` bytes, with a terminating zero. `buffer` may be NULL if `size` is
  * 0. *needed is the size of the whole report; if it is more than `size`, the end is missing. The
  * report stays available until the thread's next failed allocation.

@@ -24,7 +24,7 @@ extern "C" {
  *
  * A plan goes through rounds, each with the same memory: requests, commit, work, acre_plan_release.
  * Threads: calls on a plan are serialized. A step of a loop (see below) belongs to the thread that
- * began it. Destroying a plan while another thread uses it is misuse. */
+ * began it. Do not destroy a plan while another thread uses it. */
 typedef struct acre_plan acre_plan;
 
 #define ACRE_PLAN_AS_NEEDED UINT64_MAX /* as a size: allocate memory when requests need it */
@@ -34,15 +34,18 @@ typedef struct acre_plan acre_plan;
 /* Zero in any field means the default. */
 typedef struct acre_plan_options {
     size_t struct_size;
-    /* Size of each arena, which acre_plan_create allocates, or ACRE_PLAN_AS_NEEDED. By default
-     * the first request allocates up to 4 GiB on the device and 8 GiB on the host. */
+    /* Arena sizes. acre_plan_create allocates a given size. 0 (default): the first request
+     * allocates up to 4 GiB on the device, 8 GiB on the host. ACRE_PLAN_AS_NEEDED: the arena grows
+     * with the requests. */
     uint64_t device_bytes;
     uint64_t host_bytes;
-    uint64_t budget;        /* search nodes for placing; the same budget gives the same placement */
+    /* Limit of the search for a compact placement, in nodes of about 1 us; default about a second.
+     * Equal budgets give equal placements. */
+    uint64_t budget;
     acre_kind host_kind;    /* pinned (default), mapped, or pageable */
     uint32_t flags;         /* ACRE_PLAN_* */
-    acre_pool *device_pool; /* for misses of loops on the device; default: the device's pool */
-    acre_pool *host_pool;   /* for misses of loops on the host; default: the pinned pool */
+    acre_pool *device_pool; /* serves misses of loops (below); default: the device's pool */
+    acre_pool *host_pool;   /* serves misses in host memory; default: the pinned pool */
 } acre_plan_options;
 
 /* Creates an empty plan. If the options give a size, the call allocates that memory or fails. By
@@ -54,7 +57,7 @@ typedef struct acre_plan_options {
 ACRE_API acre_status acre_plan_create(acre_device *device, const acre_plan_options *options,
                                       acre_plan **plan);
 
-/* Destroys a plan and frees its memory. NULL is a no-op. Blocks of a loop that a pool served stay
+/* Destroys a plan and frees its memory. NULL is a no-op. Loop blocks that came from a pool stay
  * live.
  * Sync: waits for all work queued on the device. */
 ACRE_API acre_status acre_plan_destroy(acre_plan *plan);
@@ -63,7 +66,8 @@ ACRE_API acre_status acre_plan_destroy(acre_plan *plan);
  * than 256 counts as 256. Without ACRE_PLAN_DEFERRED the call then does what acre_plan_satisfy
  * does, so *p is the address when it returns.
  * Returns ACRE_E_DEVICE_MEMORY or ACRE_E_HOST_MEMORY, with the detail "not enough host memory:
- * desired N bytes, allocated M bytes"; ACRE_E_COMMITTED after acre_plan_commit. */
+ * desired N bytes, allocated M bytes" (N: the arena size that would be needed; M: its size);
+ * ACRE_E_COMMITTED after acre_plan_commit. */
 ACRE_API acre_status acre_plan_want(acre_plan *plan, uint32_t place, size_t bytes, size_t alignment,
                                     void **p);
 
@@ -74,7 +78,7 @@ ACRE_API acre_status acre_plan_want_for(acre_plan *plan, uint32_t place, size_t 
                                         void **p);
 
 #define ACRE_WISH_STEPS 1u /* lasts from first_step to last_step, as with acre_plan_want_for */
-#define ACRE_WISH_FIXED 2u /* at `offset` in the arena of its place, whose size must be given */
+#define ACRE_WISH_FIXED 2u /* at `offset` in its arena; the options must give that arena's size */
 
 /* A request with all its properties. */
 typedef struct acre_plan_wish {
@@ -130,7 +134,8 @@ typedef struct acre_plan_placed {
     const char *name; /* "" if it has none; valid, like the struct, until the function returns */
     void *p;          /* NULL: not placed yet */
     uint64_t bytes;
-    uint64_t offset; /* in the arena; with ACRE_PLAN_AS_NEEDED in one of its segments */
+    uint64_t offset; /* in the arena, or with ACRE_PLAN_AS_NEEDED in the segment of it that has the
+                        request */
     uint64_t first_step, last_step;
     uint32_t place;
     uint32_t flags; /* ACRE_WISH_* */
@@ -152,20 +157,22 @@ ACRE_API acre_status acre_plan_walk(acre_plan *plan, acre_plan_walk_fn fn, void 
  * gives every later step the same addresses. Such a hit takes a few nanoseconds and calls neither
  * the pool nor the driver.
  *
- * A later step may differ from the recorded one. An allocation that the plan cannot serve is a
- * miss, and the pool serves it: because its size or order differs, or because a block with the same
- * bytes was not freed yet. Blocks that outlived the recorded step are always misses.
+ * A later step may differ from the recorded one. An allocation is a miss if its size or its
+ * position in the step differs from the recording, or if the memory planned for it overlaps a block
+ * that has not been freed yet. The pool serves misses. Blocks that outlived the recorded step are
+ * always misses.
  *
  * acre_plan_release drops the recording, so that a loop that has changed can be recorded again. */
 
 /* Begins a step whose memory is used by work of `stream`. acre_plan_alloc and acre_plan_free are in
- * the order of that stream, as with a pool. If another stream did the step before, `stream` waits
- * for it by an event.
- * The second step packs the recording of the first one. If there is no memory for that, the pool
- * serves the second step too, the log says so, and the next step tries again.
- * Returns ACRE_E_BUSY if a step has begun and not ended.
- * Sync: packing may wait on the host, for the work of an earlier round, and if memory is short for
- * blocks that were freed to pools. */
+ * the order of that stream, as with a pool. If the previous step ran on another stream, `stream`
+ * waits for it (by an event). The second step packs the recording of the first one. If there is no
+ * memory for that, the pool serves the second step too, the log says so, and the next step tries
+ * again.
+ * Returns ACRE_E_BUSY if a step has begun and not ended, unless the thread of that step has exited;
+ * then the call waits for the device and ends the step.
+ * Sync: packing may wait on the host for the work of an earlier round. If memory is short, it may
+ * also wait for the work that still uses blocks freed to pools. */
 ACRE_API acre_status acre_plan_step_begin(acre_plan *plan, acre_stream stream);
 
 /* Allocates a block in a step. Otherwise like acre_pool_alloc.
@@ -187,17 +194,18 @@ ACRE_API acre_status acre_plan_step_end(acre_plan *plan);
 #define ACRE_PLAN_STATS_LIST(X)                                                                    \
     X(device_bytes, "device memory that the plan holds now")                                       \
     X(host_bytes, "host memory that the plan holds now")                                           \
-    X(device_used_bytes, "device memory up to the end of the last request placed, with padding")   \
-    X(host_used_bytes, "host memory up to the end of the last request placed, with padding")       \
+    X(device_used_bytes, "device memory up to the highest end of a request, with padding")         \
+    X(host_used_bytes, "host memory up to the highest end of a request, with padding")             \
     X(device_wanted_bytes, "bytes of this round's requests for the device")                        \
     X(host_wanted_bytes, "bytes of this round's requests for the host")                            \
     X(device_bound_bytes,                                                                          \
-      "lower bound of the device memory with requests for steps; set by commit")                   \
-    X(host_bound_bytes, "lower bound of the host memory with requests for steps; set by commit")   \
+      "least device memory that any placement needs; set by commit, if requests have steps")       \
+    X(host_bound_bytes,                                                                            \
+      "least host memory that any placement needs; set by commit, if requests have steps")         \
     X(wishes, "requests of this round")                                                            \
     X(waiting, "requests of this round that are not placed yet")                                   \
     X(is_committed, "1: the plan is committed")                                                    \
-    X(is_optimal, "1: commit has proven that the requests for steps cannot use less memory")       \
+    X(is_optimal, "1: commit has proven that no placement uses less memory")                       \
     X(nodes, "search nodes of all placements since the plan was created")                          \
     X(rounds, "calls of acre_plan_release")                                                        \
     X(waits, "times that the host waited for the work of an earlier round")                        \

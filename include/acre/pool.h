@@ -10,8 +10,8 @@ extern "C" {
 
 /* A pool allocates blocks of one kind of memory in tens of nanoseconds, and frees them in stream
  * order: work queued on the stream before the free may still use the block. The same stream may
- * reuse the memory at once. Another stream gets it when that work is done, or after a wait for it
- * that the pool inserts into the stream.
+ * reuse the memory at once. Another stream gets it when that work is done, or the pool makes that
+ * other stream wait for the work.
  *
  * A block belongs to the stream that it was allocated for. Another stream may use the block after
  * it has waited for that stream (acre_stream_wait). Before the block is freed, the freeing stream
@@ -46,7 +46,7 @@ typedef struct acre_pool_options {
     uint64_t limit_bytes;
 } acre_pool_options;
 
-/* Creates a pool. acre_pool_destroy destroys it, or the last acre_close of the device. */
+/* Creates a pool. It exists until acre_pool_destroy or the last acre_close of the device. */
 ACRE_API acre_status acre_pool_create(acre_device *device, const acre_pool_options *options,
                                       acre_pool **pool);
 
@@ -104,12 +104,13 @@ ACRE_API acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream 
  * reuses it inside the capture. It reuses the block elsewhere only after the block was freed, and
  * the graph, its clones and its executables were destroyed.
  * After this call, captures of `stream` with the same `key` reuse each other's memory. They must
- * not overlap, and their graphs must be launched in the order of the captures. Streams that join a
- * capture share its memory once `stream` has allocated. Key 0 ends the sharing for `stream`. */
+ * not overlap, and their graphs must be launched in the order of the captures. Other streams that
+ * join the capture use the same key, but only after the first allocation of the capture was made on
+ * `stream`. Key 0 ends the sharing for `stream`. */
 ACRE_API acre_status acre_pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t key);
 
-/* Ends a key: its memory goes back to the pool. The program must not launch graphs of the key any
- * more.
+/* Ends the sharing under a key: its memory goes back to the pool. The program must not launch
+ * graphs of the key any more.
  * Returns ACRE_E_BUSY while a capture allocates with the key.
  * Sync: waits for queued work if graphs of the key still exist. */
 ACRE_API acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key);
@@ -134,7 +135,8 @@ ACRE_API acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes);
 
 /* Releases free memory to the driver while the pool holds more than `keep_bytes`. It empties all
  * threads' caches first. Memory that queued work still uses stays.
- * Sync: device memory is released without waiting, other kinds of memory as by acre_mem_free. */
+ * Sync: device memory is released without waiting. For other kinds the call waits for all work on
+ * the device, as acre_mem_free does. */
 ACRE_API acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes);
 
 /* Called for each live block. A result other than 0 ends the walk. The pool's lock is held: the
@@ -154,7 +156,7 @@ ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void 
     X(held_bytes, "physical memory that the pool holds now")                                       \
     X(refills, "times that a thread took memory from the pool because its cache had none")         \
     X(spills, "times that a thread's cache returned blocks to the pool")                           \
-    X(events, "events recorded behind frees, each for a batch")                                    \
+    X(events, "events recorded after frees; one event covers a batch of frees")                    \
     X(waits, "waits inserted into a stream so that it can reuse memory of another stream")         \
     X(overruns, "blocks written past their end (ACRE_POOL_DEBUG)")                                 \
     X(late_writes, "blocks written after they were freed (ACRE_POOL_DEBUG)")                       \
@@ -191,15 +193,15 @@ ACRE_API acre_status acre_stream_retire(acre_device *device, acre_stream stream)
 /* ---- limits ---- */
 
 /* Sets the limits of a pool, in bytes of live and cached blocks. 0 means no limit. Free memory that
- * the pool holds does not count; acre_pool_trim releases it. The pool counts when blocks go to a
- * thread's cache or come back, so a hit costs nothing more. All caches of a pool together hold at
- * most 64 MiB, or 3 % of the pool's high-water mark if that is more.
+ * the pool holds does not count; acre_pool_trim releases it. The pool updates the count only when
+ * blocks move between it and a thread's cache, so limits do not slow down hits. All caches of a
+ * pool together hold at most 64 MiB, or 3 % of the pool's high-water mark if that is more.
  *
  * Above the soft limit no call fails: the pool empties the caches, releases free memory until it
- * holds no more than the limit, and counts this (`over_soft`). Above the limit a call fails with
- * ACRE_E_LIMIT, after the pool has emptied the caches and called its callback. So cached blocks
- * alone never make a call fail, and live blocks never exceed the limit. A limit below the bytes
- * that are live now applies to later calls.
+ * holds no more than the soft limit, if it can, and counts this (`over_soft`). Above the limit a
+ * call fails with ACRE_E_LIMIT, after the pool has emptied the caches and called its callback. So
+ * cached blocks alone never make a call fail, and live blocks never exceed the limit. You may set a
+ * limit below the current use: nothing is freed, and allocations fail until the use has dropped.
  * Returns ACRE_E_INVALID if the soft limit is above the limit. */
 ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes,
                                           uint64_t limit_bytes);
@@ -212,11 +214,11 @@ ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_b
  * - it reuses memory of another stream, and makes the calling stream wait for that stream's work;
  * - it releases free memory of other pools that use the same physical memory;
  * - it calls this callback;
- * - it waits on the host for the work behind all frees, in this pool and in other pools of the
- *   device.
- * Memory that was freed on a stream under capture is left out. A request on a captured stream skips
- * the steps that wait. If no step helps, the call fails with a status and a report
- * (acre_oom_report). The statistics served_* of acre_pool_get_stats count which step helped.
+ * - it waits on the host for the work that was queued before the frees, in this pool and in the
+ *   device's other pools.
+ * No step uses memory that was freed on a stream while it was being captured. A request on a
+ * captured stream skips the steps that wait. If no step helps, the call fails with a status and a
+ * report (acre_oom_report). The statistics served_* of acre_pool_get_stats count which step helped.
  *
  * `wanted_bytes` is the request, as the pool rounds it. `attempt` is the number of earlier calls of
  * the callback for the same request. The callback returns 1 if it freed memory: the pool then tries

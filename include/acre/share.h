@@ -9,9 +9,9 @@ extern "C" {
 #endif
 
 /* A process shares a vec or a block under the path of a Unix socket. Other processes import it
- * there and access the same memory, without a copy. The open connection is the lease: either
- * process may end at any time without harm to the other. The memory is freed when the last process
- * has released it.
+ * there and access the same memory, without a copy. An import lasts as long as its connection:
+ * either process may end at any time, and the other keeps the memory that it has mapped. The memory
+ * is freed when the last process has released it.
  *
  * User ids decide who may connect. A read-only import is no protection: a process that got the
  * memory could map it writable. The processes must order their work themselves: wait for your work
@@ -58,14 +58,15 @@ typedef struct acre_import_options {
     size_t struct_size;
     const uint32_t *uids; /* accepted owners; default this user and root */
     uint32_t uid_count;
-    uint32_t wait_ms; /* for the share to appear, and for each answer; default 5000 */
+    uint32_t
+        wait_ms; /* how long to wait for the share, and for each reply of the owner; default 5000 */
 } acre_import_options;
 
 /* Imports the memory that another process shares under `path`. acre_import_close closes the import.
- * Returns ACRE_E_GONE (no process shares it, or not any more), ACRE_E_PEER (this user may not
- * import it, or the owner is not accepted), ACRE_E_LIMIT (too many importers), ACRE_E_UNSUPPORTED
- * (memory of another device), ACRE_E_PROTOCOL, ACRE_E_DEVICE_MEMORY, ... If the owner failed, the
- * detail is the owner's. */
+ * Returns ACRE_E_GONE (no process shares it, or no longer), ACRE_E_PEER (this user may not import
+ * it, or the owner is not accepted), ACRE_E_LIMIT (too many importers), ACRE_E_UNSUPPORTED (memory
+ * of another device), ACRE_E_PROTOCOL, ACRE_E_DEVICE_MEMORY, ... If the error occurred in the
+ * owner's process, acre_last_detail() returns the owner's message. */
 ACRE_API acre_status acre_import_open(acre_device *device, const char *path,
                                       const acre_import_options *options, acre_import **import);
 
@@ -80,7 +81,7 @@ typedef struct acre_import_info {
     size_t struct_size; /* set by the caller */
     acre_device *device;
     void *data;
-    uint64_t bytes;           /* used by the owner at the last refresh, or at the opening */
+    uint64_t bytes;           /* used by the owner at the last refresh, or when it was opened */
     uint64_t mapped_bytes;    /* physical memory of the import */
     uint64_t element_bytes;   /* of a vec; 1 for a block */
     uint64_t refreshed_bytes; /* sent by the last refresh, or by the opening */

@@ -2,9 +2,9 @@
  *
  * acre calls a kernel function once for every thread of a grid of blocks. The threads of a block
  * have a barrier and shared memory. The threads of a warp have the lane functions below, which do
- * what CUDA's __shfl_sync, __ballot_sync, __match_any_sync, __syncwarp and __activemask do. So code
- * that hides these names behind macros runs on a GPU, and on the CPU with sanitizers, seeds and a
- * debugger.
+ * what CUDA's __shfl_sync, __ballot_sync, __match_any_sync, __syncwarp and __activemask do. Code
+ * that calls them through macros can be compiled for the GPU and for the CPU, where sanitizers, a
+ * debugger and repeatable schedules (ACRE_SOFT_SEED) are available.
  *
  * A warp has 32 lanes, or 1 with ACRE_SOFT_WARP=1. With 32 lanes, one real thread runs a block: a
  * lane runs until it waits, then the next lane runs. With 1 lane, the threads of a block are spread
@@ -39,16 +39,16 @@ typedef void (*acre_soft_kernel)(void *arg);
 /* Queues a kernel on a stream of a soft device. `grid` is the number of blocks and `block` the
  * number of threads in a block, in x, y and z. The limits are CUDA's: 2^31 - 1, 65535 and 65535
  * blocks; 1024, 1024 and 64 threads, and 1024 in all. Each block has `shared_bytes` of shared
- * memory, at most 227 KiB, with undefined contents at its start.
- * `arg` and the memory that it points to must stay valid until the kernel is done. On a stream
- * under capture the kernel becomes a part of the graph, and `arg` must stay valid as long as the
- * graph is launched.
+ * memory, at most 227 KiB, whose contents are undefined when the block starts. `arg` and the memory
+ * that it points to must stay valid until the kernel is done. On a stream under capture the kernel
+ * becomes a part of the graph, and `arg` must stay valid as long as the graph is launched.
  * Returns ACRE_E_NULL (fn, grid or block); ACRE_E_INVALID (a number that is 0 or above its limit,
  * or too much shared memory); ACRE_E_UNSUPPORTED (not a soft device, or called inside a kernel);
  * ACRE_E_HANDLE; ACRE_E_CAPTURING (the capture was invalidated); ACRE_E_CONFIG (ACRE_SOFT_WARP is
  * not 1 or 32); ACRE_E_HOST_MEMORY; ACRE_E_DEVICE_LOST.
  * A kernel that misuses the lane functions is logged and ended, and the device is lost. The device
- * is also lost if there is no memory for the lanes. Later calls report both, as for every kernel.
+ * is also lost if there is no memory for the lanes. Later calls then return ACRE_E_DEVICE_LOST, as
+ * after a faulting kernel on a GPU.
  * Sync: returns before the kernel has run. */
 ACRE_API acre_status acre_soft_launch(acre_device *device, acre_stream stream, acre_soft_kernel fn,
                                       const uint32_t grid[3], const uint32_t block[3],
@@ -57,20 +57,22 @@ ACRE_API acre_status acre_soft_launch(acre_device *device, acre_stream stream, a
 /* Makes soft devices lag behind the host, as a busy GPU does. Applies to all soft devices of the
  * process. With `operations`, queued work begins only after that many more copies, fills, kernels
  * or host functions were queued on any stream. With `ns`, it begins that many nanoseconds after it
- * was queued. At least one of the two must be 0; both 0 end the lag. Work queued before the call no
- * longer lags. ACRE_SOFT_LAG=1000 or ACRE_SOFT_LAG=5ms sets the lag from the start.
+ * was queued. At least one of the two must be 0; passing 0 for both ends the lag. Work queued
+ * before the call no longer lags. ACRE_SOFT_LAG=1000 or ACRE_SOFT_LAG=5ms sets the lag from the
+ * start.
  *
- * A lag in operations is repeatable: before its driver call returns, the calling thread runs all
- * work that has become due, except kernels and host functions. If the host waits for work, or
- * queries it 10,000 times in a row, the device catches up. Returns ACRE_E_INVALID (both are given);
+ * A lag in operations is deterministic for copies and fills: every acre or CUDA call that reaches
+ * the soft driver runs, in the calling thread, all copies and fills that are due before it returns.
+ * Kernels and host functions run on other threads. If the host waits for work, or queries it 10,000
+ * times in a row, the device catches up. Returns ACRE_E_INVALID (both are given);
  * ACRE_E_UNSUPPORTED (not a soft device, or a time together with ACRE_SOFT_SEED); ACRE_E_HANDLE. */
 ACRE_API acre_status acre_soft_set_lag(acre_device *device, uint64_t operations, uint64_t ns);
 
 /* ---- Position of the calling thread ------------------------------------------------------------
  */
 
-/* Return an index or a size of the calling thread's launch. `dimension` is 0, 1 or 2 for x, y or z;
- * for other values the index is 0 and the size 1. */
+/* Return the calling thread's position in its launch, or a size of the launch. `dimension` is 0, 1
+ * or 2 for x, y or z; for other values the index is 0 and the size 1. */
 ACRE_API uint32_t acre_soft_thread_index(uint32_t dimension);
 ACRE_API uint32_t acre_soft_block_index(uint32_t dimension);
 ACRE_API uint32_t acre_soft_block_size(uint32_t dimension);

@@ -48,7 +48,7 @@ extern "C" {
     X(ACRE_E_DIRECTION, -25, "the copy goes in another direction than the caller stated")          \
     X(ACRE_E_REGISTERED, -26, "part of the memory is already registered or allocated")             \
     X(ACRE_E_LIMIT, -27, "the request would exceed a limit that the program set")                  \
-    X(ACRE_E_PEER, -28, "the user id of one of the two processes does not allow this")             \
+    X(ACRE_E_PEER, -28, "not permitted: one process does not accept the user id of the other")     \
     X(ACRE_E_PROTOCOL, -29, "the other process sent an invalid message")                           \
     X(ACRE_E_GONE, -30, "the other process no longer exists, or has ended the share")              \
     X(ACRE_E_COMMITTED, -31,                                                                       \

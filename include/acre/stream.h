@@ -18,7 +18,7 @@ typedef struct CUevent_st *acre_event;
 #define ACRE_STREAM_NON_BLOCKING 1u /* independent of the legacy stream */
 #define ACRE_STREAM_NO_CAPTURE 2u   /* the program never captures it: pool calls save 30 ns */
 
-/* Creates a stream. acre_stream_destroy destroys it, or the last acre_close of the device. */
+/* Creates a stream. It exists until acre_stream_destroy or the last acre_close of the device. */
 ACRE_API acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream *stream);
 
 /* Destroys a stream created by acre_stream_create. NULL is a no-op. Work queued on the stream still
@@ -33,9 +33,9 @@ ACRE_API acre_status acre_stream_sync(acre_device *device, acre_stream stream);
  * wait. */
 ACRE_API acre_status acre_stream_query(acre_device *device, acre_stream stream);
 
-/* Makes all work queued on `stream` from now on wait for `event`, that is for the work before its
- * last acre_event_record. The event may belong to another device of the same driver. The host does
- * not wait. */
+/* Makes all work queued on `stream` from now on wait for `event`, that is, for the work queued
+ * before its last acre_event_record. The event may belong to another device of the same driver. The
+ * host does not wait. */
 ACRE_API acre_status acre_stream_wait(acre_device *device, acre_stream stream, acre_event event);
 
 /* Gets the id of a stream. No other stream of the process has or had this id, even one with the
@@ -46,7 +46,7 @@ ACRE_API acre_status acre_stream_get_id(acre_device *device, acre_stream stream,
 #define ACRE_EVENT_DEFAULT 0u
 #define ACRE_EVENT_TIMING 1u /* records times, for acre_event_elapsed */
 
-/* Creates an event. acre_event_destroy destroys it, or the last acre_close of the device. */
+/* Creates an event. It exists until acre_event_destroy or the last acre_close of the device. */
 ACRE_API acre_status acre_event_create(acre_device *device, uint32_t flags, acre_event *event);
 
 /* Destroys an event created by acre_event_create. NULL is a no-op. If the driver refuses, acre_trim

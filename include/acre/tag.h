@@ -13,9 +13,9 @@ extern "C" {
  * A name has 1 to 64 printable ASCII characters, but none of / " and \. acre copies the name and
  * keeps it until the process ends, so a program should not generate new names without bound.
  * A block keeps its tag until any thread frees it. acre_pool_realloc keeps the tag if it resizes
- * the block in place. If it copies, the new block gets the tag of the calling thread.
- * While a tag is set, an alloc and a free that hit the cache take about 30 ns longer together.
- * Without a tag they take 1 ns longer for blocks above 512 KiB, and no longer for others.
+ * the block in place. If it copies, the new block gets the tag of the calling thread. While a tag
+ * is set, an alloc and free pair that hits the cache costs about 30 ns more. If the thread has no
+ * tag set, tag support costs 1 ns per pair for blocks above 512 KiB, and nothing for smaller ones.
  * Returns ACRE_E_INVALID, ACRE_E_LIMIT (more than 4096 tags, or 32 nested), ACRE_E_HOST_MEMORY. */
 ACRE_API acre_status acre_tag_push(const char *name);
 
@@ -25,8 +25,9 @@ ACRE_API acre_status acre_tag_pop(void);
 
 /* Limits the bytes of live blocks that have a tag ("step/forward") or a tag below it, in all pools
  * together. 0 means no limit. An allocation that would exceed the limit fails with ACRE_E_LIMIT,
- * but only after acre has added up the counters of all threads and called the pool's callback.
- * Threads count for themselves, so each may exceed the limit by 1 MiB of small blocks. */
+ * but only after acre has added up the counters of all threads and called the pool's callback. Each
+ * thread keeps its own count of small blocks and adds it up only now and then, so the total may
+ * exceed the limit by up to 1 MiB per thread. */
 ACRE_API acre_status acre_tag_set_limit(const char *path, uint64_t bytes);
 
 typedef struct acre_tag_info {
@@ -34,7 +35,7 @@ typedef struct acre_tag_info {
     const char *path;                 /* valid until the process ends */
     uint64_t live_bytes, live_blocks; /* live now with this tag or one below it */
     uint64_t own_bytes, own_blocks;   /* live now with exactly this tag */
-    uint64_t peak_bytes;              /* highest live_bytes so far, give or take 1 MiB a thread */
+    uint64_t peak_bytes;              /* highest live_bytes so far, give or take 1 MiB per thread */
     uint64_t limit_bytes;             /* 0: no limit */
 } acre_tag_info;
 

@@ -36,7 +36,7 @@ ACRE_API acre_status acre_trace_start(const char *path, const acre_trace_options
  * Sync: waits for threads that are writing an event. */
 ACRE_API acre_status acre_trace_stop(void);
 
-/* Writes the trace to its disk, so that it survives a crash of the machine. Without a trace it is a
+/* Writes the trace to disk, so that it survives a crash of the machine. Without a trace it is a
  * no-op. */
 ACRE_API acre_status acre_trace_flush(void);
 

@@ -16,16 +16,18 @@ extern "C" {
  * waits for the work queued so far on `stream` and on every stream named by acre_vec_record_use. It
  * does not wait for the whole device, unless the strategy is copy or managed: these free blocks as
  * acre_mem_free does.
- * Threads: several threads may call functions on one vec. Destroying a vec while another thread
- * uses it is misuse. */
+ * Threads: several threads may call functions on one vec. Do not destroy a vec while another
+ * thread uses it. */
 typedef struct acre_vec acre_vec;
 
 /* How a vec grows. */
 typedef enum acre_vec_strategy {
-    ACRE_VEC_AUTO = 0,   /* ACRE_VEC_VMM if the device supports it, else ACRE_VEC_COPY */
-    ACRE_VEC_VMM = 1,    /* maps more memory, copies nothing; may be ACRE_E_UNSUPPORTED */
-    ACRE_VEC_COPY = 2,   /* allocates a larger block and copies the elements */
-    ACRE_VEC_MANAGED = 3 /* managed memory, allocated for the reservation; copies beyond it */
+    ACRE_VEC_AUTO = 0, /* ACRE_VEC_VMM if the device supports it, else ACRE_VEC_COPY */
+    ACRE_VEC_VMM =
+        1, /* maps more memory, copies nothing; ACRE_E_UNSUPPORTED on devices without it */
+    ACRE_VEC_COPY = 2, /* allocates a larger block and copies the elements */
+    ACRE_VEC_MANAGED =
+        3 /* allocates managed memory for the whole reservation; growth beyond it copies */
 } acre_vec_strategy;
 
 #define ACRE_VEC_SHAREABLE 1u /* can be shared with other processes; chunks of 64 MiB or more */
@@ -37,15 +39,15 @@ typedef struct acre_vec_options {
     acre_kind kind;             /* ACRE_KIND_DEVICE (default), PINNED or MANAGED */
     acre_vec_strategy strategy; /* for managed memory ACRE_VEC_MANAGED or ACRE_VEC_AUTO */
     uint64_t address_bytes; /* first reservation; default the device's memory, managed 256 MiB */
-    uint64_t limit_bytes;   /* of physical memory; default none. Blocks being copied count once */
-    uint64_t ahead_bytes;   /* VMM: bytes that a thread keeps mapped in advance; default none */
-    uint64_t chunk_bytes;   /* smallest chunk; default 2 MiB, shareable 64 MiB */
-    uint32_t flags;         /* ACRE_VEC_* */
+    uint64_t limit_bytes; /* limit on physical memory, without a block being copied; default none */
+    uint64_t ahead_bytes; /* VMM: bytes that a thread keeps mapped in advance; default none */
+    uint64_t chunk_bytes; /* smallest chunk; default 2 MiB, shareable 64 MiB */
+    uint32_t flags;       /* ACRE_VEC_* */
     uint32_t reserved;
 } acre_vec_options;
 
-/* Creates an empty vec with elements of `element_bytes` each. acre_vec_destroy destroys it, or the
- * last acre_close of the device. */
+/* Creates an empty vec with elements of `element_bytes` each. It exists until acre_vec_destroy or
+ * the last acre_close of the device. */
 ACRE_API acre_status acre_vec_create(acre_device *device, size_t element_bytes,
                                      const acre_vec_options *options, acre_vec **vec);
 
@@ -84,8 +86,9 @@ ACRE_API acre_status acre_vec_grow(acre_vec *vec, size_t count, acre_stream stre
 ACRE_API acre_status acre_vec_resize(acre_vec *vec, size_t count, acre_stream stream);
 
 /* Adds `count` elements and copies them from `from`, any memory, in stream order. acre_copy says
- * when the source may change. If the vec needs more physical memory, it gets an eighth more, up to
- * 256 MiB: many small appends need few driver calls. Otherwise like acre_vec_grow.
+ * when the source may change. If the vec needs more physical memory, the call maps an additional
+ * eighth of the vec's current memory (at most 256 MiB), so that many small appends need few driver
+ * calls. Otherwise like acre_vec_grow.
  * Returns ACRE_E_CAPTURING while the stream is captured. */
 ACRE_API acre_status acre_vec_append(acre_vec *vec, const void *from, size_t count,
                                      acre_stream stream);
@@ -96,8 +99,8 @@ ACRE_API acre_status acre_vec_append(acre_vec *vec, const void *from, size_t cou
  * Sync: if it releases chunks, waits for the work queued on `stream` and for all recorded uses. */
 ACRE_API acre_status acre_vec_shrink(acre_vec *vec, size_t count, acre_stream stream);
 
-/* Releases all chunks that the elements do not need. Nothing is mapped in advance before the next
- * growth. With the strategies copy and managed it releases nothing.
+/* Releases all chunks that the elements do not need. The thread for `ahead_bytes` pauses until the
+ * next growth. With the strategies copy and managed it releases nothing.
  * Sync: like acre_vec_shrink. */
 ACRE_API acre_status acre_vec_shrink_to_fit(acre_vec *vec, acre_stream stream);
 
@@ -105,8 +108,8 @@ ACRE_API acre_status acre_vec_shrink_to_fit(acre_vec *vec, acre_stream stream);
 ACRE_API acre_status acre_vec_clear(acre_vec *vec);
 
 /* Records that work queued on `stream` so far uses the vec. Call it after queueing the work, for
- * every stream that is not passed to the calls above. The stream may belong to another device that
- * has access to the vec, if acre created the stream.
+ * every stream other than the one that you will pass to the next call that may unmap memory. The
+ * stream may belong to another device that has access to the vec, if acre created the stream.
  * Returns ACRE_E_HANDLE for a stream of a device without access, ACRE_E_CAPTURING while the stream
  * is captured.
  * Sync: waits while another thread's call changes the vec's memory. */

@@ -12,9 +12,9 @@ extern "C" {
  * memory, map chunks to the addresses, and set access. The rest of acre uses the same calls. Use
  * these if the rest of acre does not offer what you need.
  *
- * No call waits for queued work: unmapping memory that work still uses is misuse. A call that the
- * driver refuses changes nothing and can be repeated. The last close of a device undoes everything
- * that is left. */
+ * No call waits for queued work: do not unmap memory that work still uses. A call that the driver
+ * refuses changes nothing and can be repeated. The last close of a device undoes everything that is
+ * left. */
 typedef struct acre_vm_chunk acre_vm_chunk;
 
 #define ACRE_VM_HOST 1u      /* host memory instead of device memory */
@@ -71,7 +71,8 @@ ACRE_API acre_status acre_vm_unmap(acre_device *device, void *address, size_t by
 
 /* Gives `peer`, or the host if `peer` is NULL, access to one or more whole mappings, or takes it
  * away.
- * Returns the errors of acre_vm_unmap; ACRE_E_KIND for the host and a mapping of device memory. */
+ * Returns the errors of acre_vm_unmap; ACRE_E_KIND if `peer` is NULL and the mapping is device
+ * memory. */
 ACRE_API acre_status acre_vm_set_access(acre_device *device, void *address, size_t bytes,
                                         acre_device *peer, acre_access access);
 

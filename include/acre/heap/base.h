@@ -4,8 +4,8 @@
  * With nvcc these are PTX instructions of device scope and the warp intrinsics. Elsewhere they are
  * the compiler's atomics and the lanes of acre/soft.h, where a plain thread is a warp of one lane.
  * Every call names its order (relaxed, acquire, release, acq_rel), so that one line of the heap
- * means the same on both. In test builds the seeded scheduler may switch to another virtual thread
- * at every atomic. */
+ * means the same on both. In acre's own test builds, a scheduler driven by ACRE_SOFT_SEED may
+ * switch to another simulated thread at every atomic. */
 #ifndef ACRE_HEAP_BASE_H
 #define ACRE_HEAP_BASE_H
 

@@ -1,8 +1,8 @@
 /* Debug builds of the heap functions: for files that define ACRE_HEAP_DEBUG before they include
  * acre_heap.h. Part of acre_heap.h, not to be included by itself.
  *
- * A block gets 32 bytes more than requested, at its end. So its address is like that of any block,
- * and code that was built without debug can free it:
+ * A block gets 32 bytes more than requested, at its end. They are not in front, so the address
+ * stays that of the heap block, and code that was built without debug can free it:
  *
  *   | requested bytes: poisoned by malloc and by free | canary, 16 bytes or more | mark, 16 bytes |
  *
@@ -14,7 +14,8 @@
  * block is kept. A block without a mark is freed like any other and counted: a build without debug
  * allocated it, or it was written far past its end.
  *
- * The mark is also a lock: if two threads free a block at the same time, one of them poisons it. */
+ * The mark is also a lock: if two threads free a block at the same time, only one of them poisons
+ * it. */
 #ifndef ACRE_HEAP_DEBUG_H
 #define ACRE_HEAP_DEBUG_H
 

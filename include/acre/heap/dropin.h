@@ -1,4 +1,4 @@
-/* Replaces malloc and free in the kernels of one file by a heap. A file gets this header if it
+/* Replaces malloc and free in the kernels of one file with a heap. A file gets this header if it
  * defines ACRE_HEAP_AS_MALLOC before it includes acre_heap.h. Part of acre_heap.h, not to be
  * included by itself.
  *
@@ -11,9 +11,10 @@
  * that heap. In its host code they stay what they were.
  *
  * With nvcc, the replacements are functions with these names, not macros. So std::malloc, the
- * address of malloc and members called free work as usual. CUDA declares malloc for host and device
- * and defines neither. This header defines it in the device compilation, which the host compilation
- * does not see. Two things are not replaced:
+ * address of malloc and members called free work as usual. CUDA's headers declare malloc and free
+ * as __host__ __device__ but do not define them. This header defines them only while nvcc compiles
+ * for the device (__CUDA_ARCH__), so host code still links to the C library. Two things are not
+ * replaced:
  * - Other files of the program: each must define ACRE_HEAP_AS_MALLOC and call acre_heap_as_malloc
  *   itself. With -rdc=true one file defines the macro for all files; the linker refuses two.
  * - operator new and delete, which call CUDA's own malloc and free, except in builds with -G.
@@ -25,7 +26,8 @@
  * malloc and free are function-like macros, since a file cannot define its own malloc:
  * - std::malloc(n) is replaced, too.
  * - The address of malloc is that of the C library's function, also in kernels.
- * - A member called free that was declared before the include is called as (object.free)(p).
+ * - To call a member function named free that was declared before the include, write
+ *   (object.free)(p).
  * - No header after this one may declare malloc or free. This header includes <stdlib.h> and
  *   <malloc.h>.
  * - calloc and realloc, which device code does not have, stay the C library's. */

@@ -11,14 +11,15 @@ extern "C" {
 
 typedef struct acre_heap acre_heap;
 
-#define ACRE_HEAP_NO_SERVICE 1u /* no service thread: a full heap returns NULL at once */
+#define ACRE_HEAP_NO_SERVICE 1u /* without acre's thread that grows the heap for waiting kernels   \
+                                 */
 
 /* Zero in any field means the default. */
 typedef struct acre_heap_options {
     size_t struct_size;
     uint64_t initial_bytes; /* mapped by acre_heap_create; default 8 MiB */
     uint64_t limit_bytes;   /* up to 512 GiB; default the device's memory */
-    uint64_t step_bytes;    /* least growth while kernels run; default 64 MiB */
+    uint64_t step_bytes;    /* minimum growth while kernels run; default 64 MiB */
     uint64_t wait_ns;       /* longest wait of a kernel for more memory; default 1 s */
     uint32_t flags;         /* ACRE_HEAP_NO_SERVICE */
     uint32_t reserved;
@@ -26,9 +27,9 @@ typedef struct acre_heap_options {
 } acre_heap_options;
 
 /* Creates a heap on a device with virtual memory management. Sizes are rounded up to 2 MiB. The
- * call reserves addresses for the limit and maps memory for the initial size. Records need another
- * 0.9 % of the mapped memory. acre_heap_destroy destroys the heap, or the last acre_close of the
- * device.
+ * call reserves addresses for the limit and maps memory for the initial size. The heap's
+ * bookkeeping takes another 0.9 % of the mapped memory. The heap exists until acre_heap_destroy or
+ * the last acre_close of the device.
  * Returns ACRE_E_NULL, ACRE_E_HANDLE, ACRE_E_OPTIONS, ACRE_E_INVALID (limit below initial size),
  * ACRE_E_UNSUPPORTED, ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_ADDRESS_SPACE. */
 ACRE_API acre_status acre_heap_create(acre_device *device, const acre_heap_options *options,
@@ -38,7 +39,8 @@ ACRE_API acre_status acre_heap_create(acre_device *device, const acre_heap_optio
  * Live blocks leak: the call logs them, by tag if they have one, and counts them in *leaked_blocks
  * and *leaked_bytes, which may be NULL. If the records cannot be read, as on a lost device, the
  * counts are 0.
- * Returns ACRE_E_HANDLE; ACRE_E_DRIVER if waiting for the device failed, and the heap still exists.
+ * Returns ACRE_E_HANDLE; ACRE_E_DRIVER if waiting for the device failed; the heap then still
+ * exists.
  * Sync: like cudaFree, waits for all work queued on the device. */
 ACRE_API acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks,
                                        uint64_t *leaked_bytes);
@@ -48,8 +50,9 @@ ACRE_API acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *han
 
 /* Maps more memory until the heap has `bytes` in all. If the heap has more already, the call is a
  * no-op. Kernels may be running.
- * Returns ACRE_E_LIMIT above the limit, ACRE_E_DEVICE_MEMORY. After another driver failure the heap
- * may have memory that kernels do not see yet; the next call that grows the heap makes it visible.
+ * Returns ACRE_E_LIMIT above the limit, ACRE_E_DEVICE_MEMORY. After any other driver error, some
+ * new memory may be mapped but not yet visible to kernels; the next call that grows the heap makes
+ * it visible.
  *
  * A heap also grows by itself: when a kernel finds no memory and waits, the service thread maps
  * more. With `ahead_bytes` it grows earlier, by at least a step: as soon as the segments of 2 MiB
@@ -67,7 +70,7 @@ ACRE_API acre_status acre_heap_get_limit(acre_heap *heap, uint64_t *bytes);
  * addresses. */
 ACRE_API acre_status acre_heap_set_limit(acre_heap *heap, uint64_t bytes);
 
-/* Unmaps free memory at the end of a heap until `bytes` are left, or as few as live blocks allow.
+/* Unmaps free memory at the end of a heap until `bytes` are left, or until live blocks prevent it.
  * No kernel that uses the heap may run or start during the call. After a failure all blocks are
  * unchanged. */
 ACRE_API acre_status acre_heap_trim(acre_heap *heap, uint64_t bytes);
@@ -99,7 +102,7 @@ typedef struct acre_heap_class_stats {
     X(foreign_frees, "frees of addresses outside the heap")                                        \
     X(interior_frees, "frees of addresses inside a block")                                         \
     X(grows, "times that memory was added")                                                        \
-    X(asks, "requests of kernels for more memory that the service answered")                       \
+    X(asks, "times that the service thread answered a kernel that was out of memory")              \
     X(overruns, "blocks written past their end, detected when debug builds freed them")            \
     X(overrun_at, "address of the first block written past its end; 0: none")                      \
     X(unmarked_frees, "blocks without a debug mark that debug builds freed")

@@ -3,7 +3,7 @@
  *
  * Blocks are in a range of addresses that is divided into segments of 2 MiB, each of 32 pages of 64
  * KiB. The records are in separate memory: a control record with the arenas and the trees, and one
- * record for each segment. Zeroed records are valid: nothing was ever allocated. */
+ * record for each segment. Records that are all zero describe an empty heap. */
 #ifndef ACRE_HEAP_LAYOUT_H
 #define ACRE_HEAP_LAYOUT_H
 

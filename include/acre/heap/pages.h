@@ -1,14 +1,15 @@
 /* Allocation of pages and segments. Part of acre_heap.h, not to be included by itself.
  *
- * A segment's mask of free pages is authoritative. One atomic that clears its bits claims a run of
- * pages. Trees of bits over the segments say where to search: one tree for each length of run, 1,
- * 2, 4 .. 32 pages. The trees are hints. A thread that changes a mask updates the trees afterwards,
- * and reads the mask again after it has cleared a hint, so that no hint that is needed stays
- * missing (docs/design.md has the proof). A hint that is not needed costs one load.
+ * A segment's mask of free pages is authoritative. A thread claims a run of pages with one atomic
+ * operation that clears their bits. Trees of bits over the segments say where to search: one tree
+ * for each length of run, 1, 2, 4 .. 32 pages. The trees are hints. A thread that changes a mask
+ * updates the trees afterwards, and reads the mask again after it has cleared a hint, so that every
+ * segment with free pages eventually has its hint (docs/design.md has the proof). A hint that is
+ * not needed costs one load.
  *
  * Segments from `opened` on are in no tree. Kernels open them in order when nothing else is left.
- * This is also how memory arrives that the host adds while kernels run: the host writes
- * `committed`, and no word that kernels write. */
+ * Memory that the host adds while kernels run arrives the same way: the host only writes
+ * `committed`, a word that kernels never write. */
 #ifndef ACRE_HEAP_PAGES_H
 #define ACRE_HEAP_PAGES_H
 

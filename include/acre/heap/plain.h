@@ -1,5 +1,6 @@
-/* The heap functions without ACRE_HEAP_DEBUG, and the parts of copies and fills. acre_heap.h
- * documents the functions. Part of acre_heap.h, not to be included by itself. */
+/* The heap functions without ACRE_HEAP_DEBUG, and the helpers with which several threads share a
+ * copy or fill. acre_heap.h documents the functions. Part of acre_heap.h, not to be included by
+ * itself. */
 #ifndef ACRE_HEAP_PLAIN_H
 #define ACRE_HEAP_PLAIN_H
 

@@ -1,18 +1,19 @@
 /* Slabs: allocation of blocks of up to 32 KiB, for the lanes of a warp together. Part of
  * acre_heap.h, not to be included by itself.
  *
- * An arena is the current slab of a size class for some SMs. While the slab has slots that were
- * never used (FRONT), a warp's request is one load of the arena and one atomic add on the slab's
- * bump word. That word also has the capacity and the class, so a slab that is used up, or that has
- * become another slab, cannot be mistaken. Otherwise (HOLES) the request first subtracts its number
- * from the slab's count of freed slots. It then finds that many freed bits, which must exist: bits
- * are set before they are counted.
+ * Each SM is assigned an arena per size class; the arena names the slab that its warps allocate
+ * from. While the slab has slots that were never used (FRONT), a warp's request is one load of the
+ * arena and one atomic add on the slab's bump word. The same word holds the capacity and the class,
+ * so the add also reveals whether the slab is used up, or whether its pages have meanwhile become a
+ * slab of another class. Otherwise (HOLES) the request first subtracts the number of slots that it
+ * needs from the slab's count of freed slots. It then finds that many freed bits, which must exist:
+ * bits are set before they are counted.
  *
  * So the count of freed slots decides everything about a slab. The thread that raises it to the
- * capacity retires the slab, by a compare-and-swap against all threads that would still reserve
- * slots. The thread that raises it past a threshold adds a hint to the tree of its class. Arenas
- * need not be kept in step with that: one warp refills an arena whose slab has nothing left, while
- * other warps use the next arena. */
+ * capacity retires the slab with a compare-and-swap on that count. The swap fails if another thread
+ * has reserved slots meanwhile. The thread that raises it past a threshold adds a hint to the tree
+ * of its class. Arenas need not be updated at the same time: one warp refills an arena whose slab
+ * has nothing left, while other warps use the next arena. */
 #ifndef ACRE_HEAP_SLAB_H
 #define ACRE_HEAP_SLAB_H
 
