@@ -1,29 +1,40 @@
-# The readers of traces and of plans, fed with what is stored in corpus/ and corpus_plan/ and with
-# mutations of it, through the entry points that libFuzzer has too. fuzz_events and fuzz_plan,
-# libFuzzer's programs, are built on request, where the compiler is a clang that has it.
+# The readers of traces and of plans, and both sides of the share protocol, run on the stored inputs in
+# corpus/, corpus_plan/ and corpus_share/ and on mutations of them, through the entry points that
+# libFuzzer calls. fuzz_events, fuzz_plan and fuzz_share, libFuzzer's programs, are built on request,
+# where the compiler is a clang that has libFuzzer.
 file(GLOB reader_sources CONFIGURE_DEPENDS cli/events*.c cli/trace_*.c cli/wishes_*.c)
 file(GLOB picture_sources CONFIGURE_DEPENDS cli/picture*.c cli/svg.c)
+file(GLOB share_sources CONFIGURE_DEPENDS src/share/*.c)
+list(APPEND reader_sources ${shared_with_tool})
 
-# acre_fuzz_program(NAME SOURCE...): the readers and an entry point in one program.
+# acre_fuzz_program(NAME SOURCE...): an entry point and what it tests in one program.
 function(acre_fuzz_program name)
-    add_executable(${name} ${ARGN} tests/fuzz/fuzz_quiet.c ${reader_sources}
-        ${shared_with_tool})
+    add_executable(${name} ${ARGN} tests/fuzz/fuzz_quiet.c)
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/fuzz)
     target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
     target_compile_options(${name} PRIVATE -UNDEBUG)
     target_include_directories(${name} PRIVATE cli include src)
-    target_link_libraries(${name} PRIVATE acre_flags acre::jansson acre::z m)
+    target_link_libraries(${name} PRIVATE acre_flags)
+    if(name MATCHES "share")
+        target_link_libraries(${name} PRIVATE acre_test)
+    else()
+        target_link_libraries(${name} PRIVATE acre::jansson acre::z m)
+    endif()
 endfunction()
 
-set(fuzz_events_sources tests/fuzz/fuzz_events.c)
-set(fuzz_plan_sources tests/fuzz/fuzz_plan.c ${picture_sources})
+set(fuzz_events_sources tests/fuzz/fuzz_events.c ${reader_sources})
+set(fuzz_plan_sources tests/fuzz/fuzz_plan.c ${reader_sources} ${picture_sources})
+# src/share is compiled again, so that libFuzzer sees its branches; the rest comes from acre_test.
+set(fuzz_share_sources tests/fuzz/fuzz_share.c ${share_sources})
 set(fuzz_events_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus)
 set(fuzz_plan_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_plan)
+set(fuzz_share_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_share)
 set(fuzz_events_mutations 3000)
 set(fuzz_plan_mutations 1000)
+set(fuzz_share_mutations 150)
 
-foreach(name fuzz_events fuzz_plan)
+foreach(name fuzz_events fuzz_plan fuzz_share)
     acre_fuzz_program(${name}_plain tests/fuzz/fuzz_main.c ${${name}_sources})
     acre_test_run(${name}_corpus fuzz $<TARGET_FILE:${name}_plain> ${${name}_corpus})
     acre_test_run(${name}_mutations fuzz $<TARGET_FILE:${name}_plain>

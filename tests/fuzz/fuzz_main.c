@@ -1,7 +1,7 @@
 /* Runs stored inputs through the fuzzed entry point, without libFuzzer: each as it is, and as many
  * mutations of it as are asked for.
  *
- *   fuzz_events_plain | fuzz_plan_plain [--mutate N] [--seed S] [--keep FILE] FILE_OR_FOLDER...
+ *   fuzz_{events,plan,share}_plain [--mutate N] [--seed S] [--keep FILE] FILE_OR_FOLDER...
  *
  * The same seed gives the same mutations. --keep writes each input to FILE before it is tried, so
  * that after a crash FILE is the one that did it. */
@@ -88,11 +88,14 @@ static size_t main_mutate(unsigned char *bytes, size_t have, uint64_t *state) {
                                         "\f",
                                         "9223372036854775807",
                                         "Thread,Time,Action,Pointer,Size,Stream\n"};
+    static const uint32_t numbers[] = {
+        0, 1, 2, 64, 253, 1000, 1001, 131072, 131073, 1u << 21, 1u << 31, INT32_MAX, UINT32_MAX};
     unsigned char part[4096], byte = (unsigned char)main_random(state);
     size_t at = have ? main_random(state) % have : 0, left = have - at;
     size_t length = left ? 1 + main_random(state) % (left < sizeof part ? left : sizeof part) : 0;
     const char *word = words[main_random(state) % (sizeof words / sizeof words[0])];
-    switch (main_random(state) % 7) {
+    uint32_t number = numbers[main_random(state) % (sizeof numbers / sizeof numbers[0])];
+    switch (main_random(state) % 8) {
     case 0: /* one byte becomes another */
         return main_splice(bytes, have, at, left ? 1 : 0, &byte, 1);
     case 1: /* one bit */
@@ -108,6 +111,8 @@ static size_t main_mutate(unsigned char *bytes, size_t have, uint64_t *state) {
         return main_splice(bytes, have, at, 0, word, strlen(word));
     case 5: /* a word in the place of some bytes */
         return main_splice(bytes, have, at, left < 4 ? left : 4, word, strlen(word));
+    case 6: /* a binary number in the place of as many bytes */
+        return main_splice(bytes, have, at, left < 4 ? left : 4, &number, left < 4 ? left : 4);
     default: /* the end goes */
         return at;
     }

@@ -1,5 +1,5 @@
-/* The owner's thread, talked to message by message: parts of requests, answers that are broken off,
- * and importers that fall silent. */
+/* The owner's thread, driven message by message: requests in parts, unfinished answers, and
+ * importers that stop sending. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -58,7 +58,7 @@ static int64_t soon(void) {
     return acre__wire_now_ns() + 20000000000;
 }
 
-/* Sends ids first .. first + count - 1 of `total`, each one's number as its id. */
+/* Sends ids first .. first + count - 1 of `total`; each id is its own index. */
 static void request(int fd, uint32_t total, uint32_t first, uint32_t count) {
     acre__wire_begin(&message, ACRE__WIRE_REQUEST, count);
     message.request.total = total;
@@ -79,13 +79,13 @@ static void hear(int fd, enum acre__wire_type type) {
     acre__wire_close(fds, fd_count);
 }
 
-/* The connection ends, within seconds. */
+/* Expects that the owner closes the connection within seconds. */
 static void hear_end(int fd) {
     api_expect(acre__wire_receive_by(fd, &message, fds, &fd_count, soon()), ACRE_E_GONE);
     int ignored = 0;
     socklen_t bytes = sizeof ignored;
     (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &ignored, &bytes);
-    assert_int_equal(recv(fd, &ignored, 1, MSG_DONTWAIT), 0); /* not only late */
+    assert_int_equal(recv(fd, &ignored, 1, MSG_DONTWAIT), 0); /* closed, not only late */
     close(fd);
 }
 
@@ -108,7 +108,8 @@ TEST(serve_request_in_parts_is_answered_whole) {
     offered_end(&o);
 }
 
-/* Ids that are the owner's own stay, from the first on and no further than they are the same. */
+/* The answer keeps the ids that match the owner's, from the first one up to the first
+ * difference. */
 TEST(serve_only_the_common_beginning_stays) {
     struct offered o;
     offered_begin(&o, 0);
@@ -132,7 +133,7 @@ TEST(serve_parts_that_do_not_fit_end_the_connection) {
     for (int i = 0; i < 5; i++) {
         int fd = offered_connect(&o);
         if (i == 0) {
-            request(fd, 10, 5, 5); /* without a beginning */
+            request(fd, 10, 5, 5); /* the first part is missing */
         } else if (i == 1) {
             request(fd, 10, 0, 5);
             request(fd, 10, 6, 4); /* a hole */
@@ -140,7 +141,7 @@ TEST(serve_parts_that_do_not_fit_end_the_connection) {
             request(fd, 10, 0, 5);
             request(fd, 11, 5, 5); /* another total */
         } else if (i == 3) {
-            more(fd); /* of nothing */
+            more(fd); /* no answer is in progress */
         } else {
             acre__wire_refuse(&message, ACRE_E_PEER, "me?");
             api_ok(acre__wire_send_by(fd, &message, soon()));
@@ -163,26 +164,27 @@ TEST(serve_silent_connection_is_closed) {
     request(half, 2000, 0, 1000);
     hear_end(silent);
     hear_end(half);
-    request(lease, 0, 0, 0); /* who has had an answer may be silent as long as it likes */
+    request(lease, 0, 0, 0); /* an importer with a complete answer may stay silent without bound */
     hear(lease, ACRE__WIRE_VIEW);
     close(lease);
     offered_end(&o);
 }
 
-/* Chunks of an answer that nobody fetches are let go; the importer may ask again. */
+/* The owner releases the chunks of an answer that the importer does not fetch. The importer may
+ * send a new request. */
 TEST(serve_unfinished_answer_is_given_up) {
     struct offered o;
     offered_begin(&o, 60);
     int fd = offered_connect(&o);
     request(fd, 0, 0, 0);
     hear(fd, ACRE__WIRE_VIEW);
-    (void)acre__extent_shrink(&o.extent, 2 * MIB); /* two chunks that only the answer has */
+    (void)acre__extent_shrink(&o.extent, 2 * MIB); /* only the answer holds the other two chunks */
     api_ok(acre_trim(o.device));
     uint64_t chunks = CHUNKS;
     for (int i = 0; i < 20000 && chunks > 1; i++) {
         struct timespec nap = {.tv_nsec = 1000000};
         nanosleep(&nap, NULL);
-        api_ok(acre_trim(o.device)); /* they were never exported: the cache has them */
+        api_ok(acre_trim(o.device)); /* they were never exported, so they go to the cache */
         chunks = api_stats(o.device).chunks;
     }
     assert_int_equal(chunks, 1);
@@ -196,7 +198,32 @@ TEST(serve_unfinished_answer_is_given_up) {
     offered_end(&o);
 }
 
-/* A new request ends the answer to the one before. */
+/* The owner drops the ids of a request that the importer does not complete, even if the importer
+ * got an answer before. The importer may send a new request, but not the rest of the old one. */
+TEST(serve_unfinished_request_is_given_up) {
+    struct offered o;
+    offered_begin(&o, 60);
+    int leases[2] = {offered_connect(&o), offered_connect(&o)};
+    for (int i = 0; i < 2; i++) {
+        request(leases[i], 0, 0, 0);
+        hear(leases[i], ACRE__WIRE_VIEW);
+        more(leases[i]);
+        hear(leases[i], ACRE__WIRE_CHUNKS);
+        request(leases[i], 2000, 0, 1000);
+    }
+    int silent = offered_connect(&o); /* accepted after the requests, so its deadline is later */
+    hear_end(silent);
+    request(leases[0], 2000, 1000, 1000);
+    hear(leases[0], ACRE__WIRE_REFUSED);
+    assert_int_equal(message.refused.status, ACRE_E_PROTOCOL);
+    hear_end(leases[0]);
+    request(leases[1], 2, 0, 2);
+    hear(leases[1], ACRE__WIRE_VIEW);
+    close(leases[1]);
+    offered_end(&o);
+}
+
+/* A new request cancels the answer to the previous one. */
 TEST(serve_new_request_takes_the_place_of_the_old) {
     struct offered o;
     offered_begin(&o, 0);
