@@ -11,8 +11,7 @@ extern "C" {
 
 typedef struct acre_heap acre_heap;
 
-#define ACRE_HEAP_NO_SERVICE 1u /* without acre's thread that grows the heap for waiting kernels   \
-                                 */
+#define ACRE_HEAP_NO_SERVICE 1u /* no thread that grows the heap for waiting kernels */
 
 /* Zero in any field means the default. */
 typedef struct acre_heap_options {
