@@ -20,14 +20,24 @@ static int stats_refuse(const char *path, const char *what) {
 
 /* ---- opening ---- */
 
-static const char *names_fault(const struct acre__stats_names *names) {
+/* Terminates a text of the file and replaces control characters: it goes to a terminal. */
+static void text_clean(char *text, size_t room) {
+    text[room - 1] = '\0';
+    for (char *c = text; *c; c++) {
+        *c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
+    }
+}
+
+static const char *names_fault(struct acre__stats_names *names) {
     if (names->count > ACRE__STATS_COUNTERS || !memchr(names->name, '\0', sizeof names->name)) {
         return "damaged: invalid names of counters";
     }
+    text_clean(names->name, sizeof names->name);
     for (uint64_t i = 0; i < names->count; i++) {
         if (!memchr(names->counters[i], '\0', sizeof names->counters[i])) {
             return "damaged: the name of a counter is not terminated";
         }
+        text_clean(names->counters[i], sizeof names->counters[i]);
     }
     return NULL;
 }
@@ -45,7 +55,10 @@ static const char *header_fault(struct acre__stats_header *header, size_t bytes)
         header->row_count > (bytes - sizeof *header) / sizeof(struct acre__stats_row)) {
         return "damaged: the file is shorter than its header says";
     }
-    header->library[sizeof header->library - 1] = '\0';
+    if (header->row_count > ACRE__STATS_ROWS) {
+        return "damaged: more rows than a program writes";
+    }
+    text_clean(header->library, sizeof header->library);
     for (unsigned i = 0; i < ACRE__STATS_KINDS; i++) {
         const char *fault = names_fault(&header->kinds[i]);
         if (fault) {
@@ -176,10 +189,7 @@ int stats_row(const struct stats_view *view, size_t index, struct acre__stats_ro
             break;
         }
     }
-    row->name[sizeof row->name - 1] = '\0';
-    for (char *c = row->name; *c; c++) {
-        *c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
-    }
+    text_clean(row->name, sizeof row->name);
     return row->kind > ACRE__STATS_NONE && row->kind < ACRE__STATS_KINDS &&
            view->header.kinds[row->kind].count > 0;
 }
