@@ -4,10 +4,10 @@
  * acre_heap.h adds malloc inside kernels, acre_soft.h kernels on the soft device.
  *
  * Conventions:
- * - Every function that can fail returns an acre_status. Results come through the last parameters
- *   and are NULL or 0 after a failure, unless the comment of a function says otherwise
- *   (acre_plan_want leaves them untouched). A failed call changes nothing unless its comment says
- *   so.
+ * - Every function that can fail returns an acre_status. Results come through the last parameters.
+ *   After a failure they are NULL or 0 (file descriptors: -1), unless the comment of a function
+ *   says otherwise (acre_plan_want leaves them unchanged). A failed call changes nothing unless its
+ *   comment says so.
  * - acre_last_detail() returns one line about the calling thread's last failure.
  * - Options and info structs begin with struct_size, which the caller sets to the struct's size.
  *   Zero in any other field of an options struct means the default. NULL options mean all defaults.

@@ -74,8 +74,8 @@ ACRE_API acre_status acre_device_get_info(acre_device *device, acre_device_info 
 ACRE_API acre_status acre_device_sync(acre_device *device);
 
 /* Releases idle memory to the driver, and retries the frees that the driver refused earlier
- * (statistic limbo_count, which is 0 when all have succeeded). Returns the driver's error if it
- * refuses some of them again. */
+ * (statistic limbo_count, which is 0 when all have succeeded).
+ * Returns the driver's error if the driver refuses some of them again. */
 ACRE_API acre_status acre_trim(acre_device *device);
 
 /* Every statistic of a device: name, meaning. "Now" marks current values. All others count since

@@ -14,9 +14,9 @@
  * most a third of the block. Requests up to 1 MiB get pages of 64 KiB, larger ones segments of
  * 2 MiB.
  *
- * A request returns NULL if there is no memory, or if the heap may grow but did not do so in time
- * (acre_heap_options.wait_ns). Invalid frees are counted and ignored, as far as the heap can detect
- * them: a second free of an address that was allocated again in between frees the new block.
+ * A request returns NULL if there is no memory, or if the heap did not grow in time
+ * (acre_heap_options.wait_ns). The heap counts and ignores invalid frees, with one exception: if
+ * the heap has allocated the address again, a double free frees the new block.
  *
  * Calls may be divergent. Lanes of a warp that reach a call together are served together.
  *
@@ -80,9 +80,8 @@ ACRE__HEAP_FN int acre_heap_owns(acre_heap_handle h, const void *p) {
 }
 
 /* Sets the tag of a block, any number that the program chooses. Only debug builds keep tags.
- * acre_heap_inspect reports them, and acre_heap_destroy logs leaks by tag. A block gets
- * ACRE_HEAP_TAG of the file that allocates it as its first tag (0 if the file does not define
- * it). */
+ * acre_heap_inspect reports them, and acre_heap_destroy logs leaks by tag. The first tag of a block
+ * is ACRE_HEAP_TAG of the file that allocates the block, or 0 if the file does not define it. */
 ACRE__HEAP_FN void acre_heap_set_tag(acre_heap_handle h, void *p, uint32_t tag) {
 #ifdef ACRE_HEAP_DEBUG
     acre__heap_debug_set_tag(h, p, tag);
@@ -156,9 +155,9 @@ ACRE__HEAP_FN void *acre_heap_calloc(acre_heap_handle h, size_t count, size_t by
     return p ? acre_heap_memset(p, 0, all) : NULL;
 }
 
-/* Resizes a block and keeps its contents up to the smaller size. The block stays in place if it is
- * large enough and less than twice as large as needed; debug builds always move it. NULL for `p`
- * allocates a block. If the result is NULL, the old block is unchanged.
+/* Resizes a block and keeps its contents up to the smaller size. A block that is large enough stays
+ * in place if it has at most 32 bytes or is less than twice as large as needed; debug builds always
+ * move it. NULL for `p` allocates a block. If the result is NULL, the old block is unchanged.
  * An address that is not a live block returns NULL and counts as an invalid free. */
 ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes) {
     size_t old = p ? acre_heap_usable_size(h, p) : 0;
@@ -183,8 +182,8 @@ ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes)
 
 /* Allocates one block for the lanes of a warp in `mask`. All of them call the function and get the
  * same address; the value of `bytes` in the lowest lane is used. One call of acre_heap_warp_free or
- * acre_heap_free frees the block. To free it with all these lanes, keep the mask: at the free
- * __activemask() may be another. */
+ * acre_heap_free frees the block. For acre_heap_warp_free keep the mask: a later __activemask() may
+ * return a different one. */
 ACRE__HEAP_FN void *acre_heap_warp_malloc(acre_heap_handle h, uint32_t mask, size_t bytes) {
     uint32_t leader = acre__heap_ctz32(mask);
     uint64_t p = 0;
@@ -223,10 +222,10 @@ ACRE__HEAP_FN void acre_heap_block_free(acre_heap_handle h, void *p) {
 }
 
 /* Allocates one block and divides it among the lanes in `mask` (for example __activemask()), all of
- * which must make the call. Each lane gets the bytes that it requested, rounded up to 16. Returns
- * the lane's own part. All lanes get the address of the whole block in *whole; free that once, when
- * no lane uses its part any more, for example with acre_heap_warp_free. Either all lanes get
- * memory, or all get NULL. */
+ * which must make the call. Each lane gets the bytes that it requested, rounded up to 16. Either
+ * all lanes get memory, or all get NULL. All lanes get the address of the whole block in *whole.
+ * Free *whole once, when no lane uses its part any more, for example with acre_heap_warp_free.
+ * Returns the lane's own part. */
 ACRE__HEAP_FN void *acre_heap_coalesced_malloc(acre_heap_handle h, uint32_t mask, size_t bytes,
                                                void **whole) {
     uint32_t leader = acre__heap_ctz32(mask);

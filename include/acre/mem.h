@@ -31,8 +31,8 @@ typedef enum acre_kind {
  * flags of another kind), ACRE_E_UNSUPPORTED (managed memory on a device without it),
  * ACRE_E_REGISTERED (the new block reuses addresses that are still registered, because the program
  * unmapped registered memory), ...
- * Sync: does not wait for queued work unless memory is short: then acre releases idle memory of
- * pools, and may wait for the work that still uses it. */
+ * Sync: does not wait for queued work unless memory is short: then acre trims pools, which may wait
+ * (see acre_pool_trim), and may wait for the work that still uses blocks freed to pools. */
 ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes,
                                     uint32_t flags, void **p);
 
@@ -48,15 +48,17 @@ ACRE_API acre_status acre_mem_free(acre_device *device, void *p);
 /* Resizes a block of device memory and keeps its contents up to the smaller size. NULL for `p`
  * allocates a block. *new_p may be equal to `p`. If it is not, `p` is invalid.
  * If old and new size are 2 MiB or more, nothing is copied: acre adds memory at the end of the
- * block, or maps all of it at another address. Otherwise the contents are copied in stream order.
- * Shrinking releases whole chunks only; a chunk is as large as the growth that added it.
+ * block, or maps all of it at another address. Otherwise, and on a device without virtual memory
+ * management or with ACRE_VMM=no, acre copies the contents in stream order.
+ * Shrinking releases whole chunks only. Each growth adds one chunk if possible, so a block that was
+ * allocated in one call may have a single chunk and release nothing.
  * `stream` is the stream whose work uses the block. Work of other streams on the block must be
  * done, or `stream` must wait for it. After a failure the old block is unchanged.
  * Returns the errors of acre_mem_alloc and acre_mem_free, ACRE_E_KIND (not device memory),
  * ACRE_E_CAPTURING.
- * Sync: growing in place does not wait. Mapping at another address, and releasing a chunk, wait for
- * the work queued on `stream`. If the contents are copied, freeing the old block waits for all work
- * on the device, as acre_mem_free does. */
+ * Sync: growing in place does not wait, unless memory is short (see acre_mem_alloc). Mapping at
+ * another address, and releasing a chunk, wait for the work queued on `stream`. If the contents are
+ * copied, freeing the old block waits for all work on the device, as acre_mem_free does. */
 ACRE_API acre_status acre_mem_realloc(acre_device *device, void *p, size_t bytes,
                                       acre_stream stream, void **new_p);
 

@@ -10,8 +10,8 @@ extern "C" {
 
 /* A pool allocates blocks of one kind of memory in tens of nanoseconds, and frees them in stream
  * order: work queued on the stream before the free may still use the block. The same stream may
- * reuse the memory at once. Another stream gets it when that work is done, or the pool makes that
- * other stream wait for the work.
+ * reuse the memory at once. Another stream gets the memory when that work is done. If memory is
+ * short, the pool may give it to another stream earlier, and makes that stream wait for the work.
  *
  * A block belongs to the stream that it was allocated for. Another stream may use the block after
  * it has waited for that stream (acre_stream_wait). Before the block is freed, the freeing stream
@@ -104,14 +104,17 @@ ACRE_API acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream 
  * reuses it inside the capture. It reuses the block elsewhere only after the block was freed, and
  * the graph, its clones and its executables were destroyed.
  * After this call, captures of `stream` with the same `key` reuse each other's memory. They must
- * not overlap, and their graphs must be launched in the order of the captures. Other streams that
- * join the capture use the same key, but only after the first allocation of the capture was made on
- * `stream`. Key 0 ends the sharing for `stream`. */
+ * not overlap, and their graphs must be launched in the order of the captures. Key 0 ends the
+ * sharing for `stream`.
+ * The first pool call in a capture decides for the whole capture, so make it on `stream`: then
+ * other streams that join the capture share memory under the key, too. If the first call is made on
+ * a joined stream that has no key, the whole capture shares no memory. */
 ACRE_API acre_status acre_pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t key);
 
 /* Ends the sharing under a key: its memory goes back to the pool. The program must not launch
  * graphs of the key any more.
- * Returns ACRE_E_BUSY while a capture allocates with the key.
+ * Returns ACRE_E_BUSY while an allocation under the key is in progress: in another thread, or in
+ * this one if the pool's callback makes the call.
  * Sync: waits for queued work if graphs of the key still exist. */
 ACRE_API acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key);
 
@@ -166,7 +169,7 @@ ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void 
     X(over_soft, "times that the pool released memory because the soft limit was exceeded")        \
     X(served_caches, "requests served after emptying threads' caches")                             \
     X(served_done, "requests served from memory that other streams had finished with")             \
-    X(served_moved, "requests served from free memory of the pool that was mapped elsewhere")      \
+    X(served_moved, "requests served after remapping free memory of the pool")                     \
     X(served_behind, "requests served from memory of another stream, after inserting a wait")      \
     X(served_pools, "requests served from free memory of other pools")                             \
     X(served_callback, "requests served after the callback freed memory")                          \
@@ -186,22 +189,24 @@ typedef struct acre_pool_stats {
 ACRE_API acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats);
 
 /* Tells all pools that a stream created with CUDA is about to be destroyed. Call it before
- * cuStreamDestroy: the pools then record an event behind the frees on the stream, and can reuse the
- * memory once it has completed. acre_stream_destroy does this by itself. */
+ * cuStreamDestroy: the pools then record an event after the frees on the stream, and can reuse the
+ * memory once the event has completed. acre_stream_destroy does this by itself. */
 ACRE_API acre_status acre_stream_retire(acre_device *device, acre_stream stream);
 
 /* ---- limits ---- */
 
-/* Sets the limits of a pool, in bytes of live and cached blocks. 0 means no limit. Free memory that
- * the pool holds does not count; acre_pool_trim releases it. The pool updates the count only when
- * blocks move between it and a thread's cache, so limits do not slow down hits. All caches of a
- * pool together hold at most 64 MiB, or 3 % of the pool's high-water mark if that is more.
+/* Sets the limits of a pool, in bytes of live and cached blocks. 0 means no limit. Other free
+ * memory that the pool holds does not count; acre_pool_trim releases it. The pool updates the count
+ * only when blocks move between the pool and a thread's cache, so limits do not slow down hits. All
+ * caches of a pool together hold at most 64 MiB, or 3 % of the pool's high-water mark if that is
+ * more.
  *
  * Above the soft limit no call fails: the pool empties the caches, releases free memory until it
  * holds no more than the soft limit, if it can, and counts this (`over_soft`). Above the limit a
  * call fails with ACRE_E_LIMIT, after the pool has emptied the caches and called its callback. So
  * cached blocks alone never make a call fail, and live blocks never exceed the limit. You may set a
- * limit below the current use: nothing is freed, and allocations fail until the use has dropped.
+ * limit below the current use: the pool then frees nothing, and allocations fail until the use has
+ * dropped.
  * Returns ACRE_E_INVALID if the soft limit is above the limit. */
 ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes,
                                           uint64_t limit_bytes);
@@ -210,23 +215,25 @@ ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_b
  * steps in order, until one serves the request:
  * - it empties the caches of all threads;
  * - it reuses memory of other streams whose work is done;
- * - it releases free memory and maps it where the request needs it;
+ * - it unmaps or releases free memory, and maps memory where the request needs it;
  * - it reuses memory of another stream, and makes the calling stream wait for that stream's work;
- * - it releases free memory of other pools that use the same physical memory;
+ * - it releases free memory of other pools: those of the device, or, for pinned and mapped memory,
+ *   the pinned and mapped pools of all devices;
  * - it calls this callback;
- * - it waits on the host for the work that was queued before the frees, in this pool and in the
- *   device's other pools.
- * No step uses memory that was freed on a stream while it was being captured. A request on a
+ * - it waits on the host for the work that still uses blocks freed to this pool or to the device's
+ *   other pools.
+ * No step uses memory that was freed on a stream during a capture of that stream. A request on a
  * captured stream skips the steps that wait. If no step helps, the call fails with a status and a
  * report (acre_oom_report). The statistics served_* of acre_pool_get_stats count which step helped.
  *
- * `wanted_bytes` is the request, as the pool rounds it. `attempt` is the number of earlier calls of
- * the callback for the same request. The callback returns 1 if it freed memory: the pool then tries
- * again, and calls it once more if that was not enough. It returns 0 if it cannot free anything.
+ * `wanted_bytes` is the size of the request, rounded up by the pool. `attempt` is the number of
+ * earlier calls of the callback for the same request. The callback returns 1 if it freed memory:
+ * the pool then tries again, and calls the callback once more if the memory was not enough. The
+ * callback returns 0 if it cannot free anything.
  *
  * acre calls the callback in the allocating thread and holds no lock. The callback may free and
- * trim anything. Its own allocations take the first four steps only, so callbacks do not nest. It
- * must not destroy the pool (ACRE_E_BUSY) or close its device. */
+ * trim anything. Its own allocations take the first four steps only, so callbacks do not nest. The
+ * callback must not destroy the pool (ACRE_E_BUSY) or close the pool's device. */
 typedef int (*acre_pool_oom_fn)(void *user, acre_pool *pool, uint64_t wanted_bytes,
                                 uint32_t attempt);
 

@@ -24,7 +24,7 @@ typedef struct acre_import acre_import;
 /* Zero in any field means the default. */
 typedef struct acre_share_options {
     size_t struct_size;
-    const uint32_t *uids; /* user ids that may import it; default this user only */
+    const uint32_t *uids; /* user ids that may import the share; default this user only */
     uint32_t uid_count;
     uint32_t importers; /* most importers at a time; default 16 */
     uint32_t flags;     /* ACRE_SHARE_* */
@@ -44,8 +44,8 @@ ACRE_API acre_status acre_share_vec(acre_vec *vec, const char *path,
 
 /* Shares the block of acre_mem_alloc that begins at `p`. While it is shared, acre_mem_free and
  * acre_mem_realloc return ACRE_E_BUSY for the block. Otherwise like acre_share_vec.
- * Returns ACRE_E_KIND for host and managed memory, and for blocks below 2 MiB, which share a chunk
- * with other blocks. */
+ * Returns ACRE_E_KIND for host and managed memory, and for blocks below 2 MiB, which are not made
+ * of chunks. */
 ACRE_API acre_status acre_share_mem(acre_device *device, void *p, const char *path,
                                     const acre_share_options *options, acre_share **share);
 
@@ -63,16 +63,16 @@ typedef struct acre_import_options {
 } acre_import_options;
 
 /* Imports the memory that another process shares under `path`. acre_import_close closes the import.
- * Returns ACRE_E_GONE (no process shares it, or no longer), ACRE_E_PEER (this user may not import
- * it, or the owner is not accepted), ACRE_E_LIMIT (too many importers), ACRE_E_UNSUPPORTED (memory
- * of another device), ACRE_E_PROTOCOL, ACRE_E_DEVICE_MEMORY, ... If the error occurred in the
- * owner's process, acre_last_detail() returns the owner's message. */
+ * Returns ACRE_E_GONE (no process shares memory under `path`, or the share has ended), ACRE_E_PEER
+ * (this user may not import it, or the owner is not accepted), ACRE_E_LIMIT (too many importers),
+ * ACRE_E_UNSUPPORTED (memory of another device), ACRE_E_PROTOCOL, ACRE_E_DEVICE_MEMORY, ... If the
+ * error occurred in the owner's process, acre_last_detail() returns the owner's message. */
 ACRE_API acre_status acre_import_open(acre_device *device, const char *path,
                                       const acre_import_options *options, acre_import **import);
 
 /* Updates an import after the owner's memory grew or shrank. The owner sends only new chunks. The
- * address may change if the owner grew beyond the reservation that it had when the import was
- * opened.
+ * address may change if the owner has grown beyond the reservation that it had when the import was
+ * opened or last moved.
  * Returns ACRE_E_GONE if the owner or its share has ended; the memory of the import stays valid.
  * Sync: before it unmaps memory that the owner released, waits for the work queued on `stream`. */
 ACRE_API acre_status acre_import_refresh(acre_import *import, acre_stream stream);
@@ -81,7 +81,7 @@ typedef struct acre_import_info {
     size_t struct_size; /* set by the caller */
     acre_device *device;
     void *data;
-    uint64_t bytes;           /* used by the owner at the last refresh, or when it was opened */
+    uint64_t bytes;           /* used by the owner when the import was last refreshed or opened */
     uint64_t mapped_bytes;    /* physical memory of the import */
     uint64_t element_bytes;   /* of a vec; 1 for a block */
     uint64_t refreshed_bytes; /* sent by the last refresh, or by the opening */
@@ -102,7 +102,8 @@ ACRE_API acre_status acre_import_close(acre_import *import, acre_stream stream);
  * order of their addresses, for Vulkan or OpenGL external memory. The caller closes the
  * descriptors. `room` is the number of entries in `fds` and `bytes`; *count is the number of
  * chunks.
- * Returns ACRE_E_RANGE if `room` is too small; *count is set then, and no descriptor is created. */
+ * Returns ACRE_E_RANGE if `room` is too small; *count is set then, and no descriptor is created.
+ * After any other failure *count is 0, no descriptor is open, and `fds` may contain -1. */
 ACRE_API acre_status acre_share_export_fds(acre_device *device, void *p, size_t room, int *fds,
                                            uint64_t *bytes, size_t *count);
 

@@ -7,10 +7,11 @@
  * debugger and repeatable schedules (ACRE_SOFT_SEED) are available.
  *
  * A warp has 32 lanes, or 1 with ACRE_SOFT_WARP=1. With 32 lanes, one real thread runs a block: a
- * lane runs until it waits, then the next lane runs. With 1 lane, the threads of a block are spread
- * over real threads. As many blocks run at the same time as there are processors, in no defined
- * order. With ACRE_SOFT_SEED one lane runs at a time, chosen by a random number generator with that
- * seed.
+ * lane runs until it waits, then the next lane runs. As many blocks run at the same time as there
+ * are processors, but at most 64 blocks and at most 16384 kernel threads. With 1 lane, all real
+ * threads together run the threads of a block, so often only one block runs at a time. The order of
+ * blocks is undefined. With ACRE_SOFT_SEED one lane runs at a time, chosen by a random number
+ * generator with that seed.
  *
  * Rules for kernels:
  * - A kernel may follow device pointers: the memory of its device is accessible while a kernel of
@@ -19,8 +20,8 @@
  * - It may call no function of acre but those declared here. Driver calls fail.
  * - A loop that waits for another thread of the grid or for the host must call acre_soft_yield.
  *   Otherwise that other thread may never run.
- * - A fault inside a kernel, such as a segmentation fault, is a fault of the process. A kernel must
- *   not be left by longjmp or by an exception.
+ * - A fault inside a kernel, such as a segmentation fault, is a fault of the process. longjmp and
+ *   exceptions must not leave a kernel.
  *
  * The functions below also work on plain host threads. Such a thread is a warp of one lane, in a
  * block of one thread, in a grid of one block. */
@@ -61,11 +62,12 @@ ACRE_API acre_status acre_soft_launch(acre_device *device, acre_stream stream, a
  * before the call no longer lags. ACRE_SOFT_LAG=1000 or ACRE_SOFT_LAG=5ms sets the lag from the
  * start.
  *
- * A lag in operations is deterministic for copies and fills: every acre or CUDA call that reaches
- * the soft driver runs, in the calling thread, all copies and fills that are due before it returns.
- * Kernels and host functions run on other threads. If the host waits for work, or queries it 10,000
- * times in a row, the device catches up. Returns ACRE_E_INVALID (both are given);
- * ACRE_E_UNSUPPORTED (not a soft device, or a time together with ACRE_SOFT_SEED); ACRE_E_HANDLE. */
+ * A lag in operations is deterministic for copies and fills: all that are due run in the calling
+ * thread, before the acre or CUDA call that reached the soft driver returns. Kernels and host
+ * functions run on other threads. If the host waits for work, or makes 10,000 queries without
+ * queueing work in between, the device catches up.
+ * Returns ACRE_E_INVALID (both are given); ACRE_E_UNSUPPORTED (not a soft device, or a time
+ * together with ACRE_SOFT_SEED); ACRE_E_HANDLE. */
 ACRE_API acre_status acre_soft_set_lag(acre_device *device, uint64_t operations, uint64_t ns);
 
 /* ---- Position of the calling thread ------------------------------------------------------------
@@ -81,15 +83,15 @@ ACRE_API uint32_t acre_soft_grid_size(uint32_t dimension);
 /* Returns 1 inside a kernel, 0 on a plain thread. */
 ACRE_API int acre_soft_in_kernel(void);
 
-/* Returns a small number that stands for the multiprocessor. All threads of a block have the same
- * number, and blocks that run at the same time have different ones. On a plain thread it is a hash
- * of the thread, below 128. */
+/* Returns a small number that stands for the multiprocessor. All threads of a block get the same
+ * number. Blocks of one launch that run at the same time get different numbers; blocks of two
+ * launches may get the same. On a plain thread the number is a hash of the thread, below 128. */
 ACRE_API uint32_t acre_soft_sm(void);
 
 /* ---- The block ---------------------------------------------------------------------------------
  */
 
-/* Returns the block's shared memory, aligned to 128 bytes; NULL if it has none. */
+/* Returns the block's shared memory, aligned to 128 bytes; NULL if the block has none. */
 ACRE_API void *acre_soft_shared(void);
 
 /* Waits until every thread of the block that has not ended has reached a barrier. */
@@ -117,9 +119,11 @@ ACRE_API uint32_t acre_soft_lane(void);
 #define ACRE_SOFT_CALL
 #endif
 
-/* Returns the lanes that have reached this call together, including the caller. These are the lanes
- * that wait here when no other lane of the warp can run. With a seed it may be any subset of them.
- * As on a GPU, nothing is guaranteed about which lanes come together. */
+/* Returns the lanes that have reached this call together, including the caller. A lane waits here
+ * until no other lane of the warp can run, or for a bounded time if others keep running. Then all
+ * lanes that wait at the same call return together. With a seed they may return earlier, without
+ * lanes that would still arrive. As on a GPU, nothing is guaranteed about which lanes come
+ * together. */
 ACRE_API ACRE_SOFT_CALL uint32_t acre_soft_activemask(void);
 
 /* Returns the lanes of the mask that passed the same value. */

@@ -20,7 +20,8 @@ extern "C" {
     X(ACRE_OK, 0, "success")                                                                       \
     X(ACRE_E_INVALID, -1, "an argument is out of range or contradicts another one")                \
     X(ACRE_E_NULL, -2, "a required pointer argument is NULL")                                      \
-    X(ACRE_E_HANDLE, -3, "the handle is not a live object of this library")                        \
+    X(ACRE_E_HANDLE, -3,                                                                           \
+      "the handle is not a live object of this library, or belongs to another device or pool")     \
     X(ACRE_E_OPTIONS, -4,                                                                          \
       "the options struct has a size or setting that this version does not know")                  \
     X(ACRE_E_CONFIG, -5, "a configuration variable has an invalid value")                          \
@@ -34,7 +35,7 @@ extern "C" {
     X(ACRE_E_DEVICE_MEMORY, -12, "out of device memory")                                           \
     X(ACRE_E_ADDRESS_SPACE, -13, "out of virtual addresses")                                       \
     X(ACRE_E_BUSY, -14, "the call is not allowed while the object is in use")                      \
-    X(ACRE_E_NOT_READY, -15, "queued work has not finished yet")                                   \
+    X(ACRE_E_NOT_READY, -15, "queued work has not finished yet, or there is no result yet")        \
     X(ACRE_E_CAPTURING, -16, "not allowed while the stream is being captured")                     \
     X(ACRE_E_UNSUPPORTED, -17, "the device or driver does not support this")                       \
     X(ACRE_E_SYSTEM, -18, "a system call failed")                                                  \
@@ -47,7 +48,7 @@ extern "C" {
     X(ACRE_E_OVERLAP, -24, "source and destination overlap")                                       \
     X(ACRE_E_DIRECTION, -25, "the copy goes in another direction than the caller stated")          \
     X(ACRE_E_REGISTERED, -26, "part of the memory is already registered or allocated")             \
-    X(ACRE_E_LIMIT, -27, "the request would exceed a limit that the program set")                  \
+    X(ACRE_E_LIMIT, -27, "the request would exceed a limit, set by the program or by acre")        \
     X(ACRE_E_PEER, -28, "not permitted: one process does not accept the user id of the other")     \
     X(ACRE_E_PROTOCOL, -29, "the other process sent an invalid message")                           \
     X(ACRE_E_GONE, -30, "the other process no longer exists, or has ended the share")              \

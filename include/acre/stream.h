@@ -9,8 +9,10 @@ extern "C" {
 #endif
 
 /* The types CUstream and CUevent of CUDA (cudaStream_t, cudaEvent_t): a program can pass its own
- * CUDA streams and events. NULL is the legacy default stream. acre checks handles that it created
- * itself. It passes other handles to the driver, which may crash on a destroyed one. */
+ * CUDA streams and events. NULL is the legacy default stream, also in code compiled with per-thread
+ * default streams: there, pass cudaStreamPerThread for the thread's default stream. acre checks
+ * handles that it created itself. It passes other handles to the driver, which may crash on a
+ * destroyed one. */
 typedef struct CUstream_st *acre_stream;
 typedef struct CUevent_st *acre_event;
 

@@ -15,19 +15,23 @@ extern "C" {
  * `stream` in these calls is the stream whose work uses the vec. Before a call unmaps memory, it
  * waits for the work queued so far on `stream` and on every stream named by acre_vec_record_use. It
  * does not wait for the whole device, unless the strategy is copy or managed: these free blocks as
- * acre_mem_free does.
+ * acre_mem_free does. If memory is short, a call that grows a vec first trims pools, which may wait
+ * (see acre_pool_trim), and may wait for the work that still uses blocks freed to pools.
  * Threads: several threads may call functions on one vec. Do not destroy a vec while another
  * thread uses it. */
 typedef struct acre_vec acre_vec;
 
 /* How a vec grows. */
 typedef enum acre_vec_strategy {
-    ACRE_VEC_AUTO = 0, /* ACRE_VEC_VMM if the device supports it, else ACRE_VEC_COPY */
-    ACRE_VEC_VMM =
-        1, /* maps more memory, copies nothing; ACRE_E_UNSUPPORTED on devices without it */
-    ACRE_VEC_COPY = 2, /* allocates a larger block and copies the elements */
-    ACRE_VEC_MANAGED =
-        3 /* allocates managed memory for the whole reservation; growth beyond it copies */
+    /* Managed memory: ACRE_VEC_MANAGED. Other kinds: ACRE_VEC_VMM if the device supports it, else
+     * ACRE_VEC_COPY. */
+    ACRE_VEC_AUTO = 0,
+    /* Maps more memory and copies nothing. ACRE_E_UNSUPPORTED on devices that cannot map memory. */
+    ACRE_VEC_VMM = 1,
+    /* Allocates a larger block and copies the elements. */
+    ACRE_VEC_COPY = 2,
+    /* Allocates managed memory for the whole reservation. Growth beyond the reservation copies. */
+    ACRE_VEC_MANAGED = 3
 } acre_vec_strategy;
 
 #define ACRE_VEC_SHAREABLE 1u /* can be shared with other processes; chunks of 64 MiB or more */
@@ -38,8 +42,11 @@ typedef struct acre_vec_options {
     size_t struct_size;
     acre_kind kind;             /* ACRE_KIND_DEVICE (default), PINNED or MANAGED */
     acre_vec_strategy strategy; /* for managed memory ACRE_VEC_MANAGED or ACRE_VEC_AUTO */
-    uint64_t address_bytes; /* first reservation; default the device's memory, managed 256 MiB */
-    uint64_t limit_bytes; /* limit on physical memory, without a block being copied; default none */
+    /* Size of the first reservation, or of the first block if the vec grows by copying. Default: as
+     * much as the device has memory, but at most limit_bytes; managed 256 MiB; copy none. */
+    uint64_t address_bytes;
+    /* Limit on physical memory; default none. While growth copies, the old block does not count. */
+    uint64_t limit_bytes;
     uint64_t ahead_bytes; /* VMM: bytes that a thread keeps mapped in advance; default none */
     uint64_t chunk_bytes; /* smallest chunk; default 2 MiB, shareable 64 MiB */
     uint32_t flags;       /* ACRE_VEC_* */
@@ -56,30 +63,33 @@ ACRE_API acre_status acre_vec_create(acre_device *device, size_t element_bytes,
  * Sync: waits for the work queued on `stream`, and for all recorded uses. */
 ACRE_API acre_status acre_vec_destroy(acre_vec *vec, acre_stream stream);
 
-/* Returns the address of the first element. NULL if there is no element or reservation yet, or if
- * `vec` is not a vec. The address changes only in calls whose comments say so. */
+/* Returns the address of the first element; NULL if `vec` is not a vec. With the strategies copy
+ * and managed also NULL before the first call that grows the vec or reserves addresses. The address
+ * changes only in calls whose comments say so. */
 ACRE_API void *acre_vec_data(const acre_vec *vec);
 
 /* Returns the number of elements; 0 if `vec` is not a vec. */
 ACRE_API size_t acre_vec_size(const acre_vec *vec);
 
-/* Returns the number of elements that the reserved addresses hold. */
+/* Returns the number of elements that the reserved addresses have room for. */
 ACRE_API size_t acre_vec_capacity(const acre_vec *vec);
 
 /* Returns the bytes of physical memory of a vec. */
 ACRE_API uint64_t acre_vec_mapped_bytes(const acre_vec *vec);
 
 /* Reserves addresses for `count` elements in all; the reservation never shrinks. acre extends it in
- * place if the next addresses are free. Otherwise it maps all memory at a larger range, and the
- * address changes. With the strategies copy and managed it copies the elements to a larger
- * block. */
+ * place if the next addresses are free. Otherwise acre maps all memory at a larger range, and the
+ * address changes. With the strategies copy and managed, acre copies the elements to a larger
+ * block.
+ * Sync: if the address changes, waits for the work queued on `stream` and for all recorded uses. */
 ACRE_API acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream);
 
 /* Adds `count` elements with undefined contents. Beyond the reservation the address may change, as
  * in acre_vec_reserve. After a failure the vec is unchanged.
  * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_LIMIT or ACRE_E_ADDRESS_SPACE; the
  * detail has the bytes requested and available.
- * Sync: growth within the reservation does not wait for queued work. */
+ * Sync: growth within the reservation does not wait for queued work, unless memory is short (see
+ * acre_vec). If the address changes, waits like acre_vec_reserve. */
 ACRE_API acre_status acre_vec_grow(acre_vec *vec, size_t count, acre_stream stream);
 
 /* Sets the number of elements: grows like acre_vec_grow, or shrinks like acre_vec_shrink. */
@@ -93,14 +103,14 @@ ACRE_API acre_status acre_vec_resize(acre_vec *vec, size_t count, acre_stream st
 ACRE_API acre_status acre_vec_append(acre_vec *vec, const void *from, size_t count,
                                      acre_stream stream);
 
-/* Removes the last `count` elements and keeps the address. It releases the chunks that lie entirely
+/* Removes the last `count` elements and keeps the address. Releases the chunks that lie entirely
  * behind the remaining elements, but keeps `ahead_bytes` mapped. With the strategies copy and
- * managed it releases nothing.
+ * managed, releases nothing.
  * Sync: if it releases chunks, waits for the work queued on `stream` and for all recorded uses. */
 ACRE_API acre_status acre_vec_shrink(acre_vec *vec, size_t count, acre_stream stream);
 
 /* Releases all chunks that the elements do not need. The thread for `ahead_bytes` pauses until the
- * next growth. With the strategies copy and managed it releases nothing.
+ * next growth. With the strategies copy and managed, releases nothing.
  * Sync: like acre_vec_shrink. */
 ACRE_API acre_status acre_vec_shrink_to_fit(acre_vec *vec, acre_stream stream);
 
@@ -115,8 +125,8 @@ ACRE_API acre_status acre_vec_clear(acre_vec *vec);
  * Sync: waits while another thread's call changes the vec's memory. */
 ACRE_API acre_status acre_vec_record_use(acre_vec *vec, acre_stream stream);
 
-/* Gives another device of the same driver access to a vec, also to memory that it gets later, or
- * takes the access away.
+/* Gives another device of the same driver access to a vec, including memory that the vec gets
+ * later, or takes the access away.
  * Returns ACRE_E_UNSUPPORTED for the strategies copy and managed. */
 ACRE_API acre_status acre_vec_set_access(acre_vec *vec, acre_device *peer, acre_access access);
 

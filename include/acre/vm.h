@@ -33,13 +33,13 @@ ACRE_API acre_status acre_vm_granularity(acre_device *device, uint32_t flags, si
 ACRE_API acre_status acre_vm_create(acre_device *device, size_t bytes, uint32_t flags,
                                     acre_vm_chunk **chunk, size_t *real_bytes);
 
-/* Exports a chunk as a file descriptor, which the caller closes.
+/* Exports a chunk as a file descriptor, which the caller closes. After a failure *fd is -1.
  * Returns ACRE_E_KIND if the chunk was not created with ACRE_VM_SHAREABLE. */
 ACRE_API acre_status acre_vm_export(acre_device *device, acre_vm_chunk *chunk, int *fd);
 
-/* Creates a chunk from a file descriptor that another process exported. The descriptor stays the
- * caller's. The driver does not report the size of a chunk: `bytes` must be the size that the owner
- * gave. */
+/* Creates a chunk from a file descriptor that another process exported. The caller still owns the
+ * descriptor. The driver does not report the size of a chunk: `bytes` must be the rounded size,
+ * which acre_vm_create returned in *real_bytes to the exporting process. */
 ACRE_API acre_status acre_vm_import(acre_device *device, int fd, size_t bytes,
                                     acre_vm_chunk **chunk);
 

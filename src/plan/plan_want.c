@@ -195,7 +195,7 @@ static acre_status wish_admit(acre_plan *plan, struct acre__plan_wish *head) {
     if (is_fixed && arena->size == ACRE__PLAN_NEEDED)
         return acre__fail(
             ACRE_E_INVALID,
-            "plan request: a fixed offset needs %s memory of a given size (acre_plan_options)",
+            "plan request: a fixed offset in %s memory does not work with ACRE_PLAN_AS_NEEDED",
             acre__plan_place_name(head->place));
     return is_fixed ? wish_keep_clear(plan, head) : ACRE_OK;
 }

@@ -36,8 +36,8 @@ ACRE_API acre_status acre_heap_create(acre_device *device, const acre_heap_optio
 
 /* Destroys a heap and frees all its memory. NULL is a no-op. No kernel may use the heap any more.
  * Live blocks leak: the call logs them, by tag if they have one, and counts them in *leaked_blocks
- * and *leaked_bytes, which may be NULL. If the records cannot be read, as on a lost device, the
- * counts are 0.
+ * and *leaked_bytes, which may be NULL. If the heap's bookkeeping cannot be read, as on a lost
+ * device, the counts are 0.
  * Returns ACRE_E_HANDLE; ACRE_E_DRIVER if waiting for the device failed; the heap then still
  * exists.
  * Sync: like cudaFree, waits for all work queued on the device. */
@@ -54,10 +54,10 @@ ACRE_API acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *han
  * it visible.
  *
  * A heap also grows by itself: when a kernel finds no memory and waits, the service thread maps
- * more. With `ahead_bytes` it grows earlier, by at least a step: as soon as the segments of 2 MiB
- * that are entirely free have less than `ahead_bytes`. The service thread checks that every
- * millisecond, whether kernels run or not. Without a service thread acre_heap_get_handle checks
- * it. */
+ * more. With `ahead_bytes` the heap grows earlier, by at least `step_bytes`: as soon as its
+ * entirely free segments of 2 MiB together have less than `ahead_bytes`. The service thread checks
+ * this every millisecond, whether kernels run or not. Without a service thread,
+ * acre_heap_get_handle checks it. */
 ACRE_API acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes);
 
 /* Gets the limit of a heap in bytes, a multiple of 2 MiB. */
@@ -88,7 +88,7 @@ typedef struct acre_heap_class_stats {
 /* Every statistic of a heap: name, meaning. */
 #define ACRE_HEAP_STATS_LIST(X)                                                                    \
     X(mapped_bytes, "memory for blocks that is mapped now")                                        \
-    X(record_bytes, "memory for records that is mapped now")                                       \
+    X(record_bytes, "memory for bookkeeping that is mapped now")                                   \
     X(limit_bytes, "the limit")                                                                    \
     X(live_blocks, "live blocks now")                                                              \
     X(live_bytes, "bytes of live blocks now, after rounding")                                      \
@@ -114,8 +114,8 @@ typedef struct acre_heap_stats {
     acre_heap_class_stats classes[ACRE_HEAP_CLASSES];
 } acre_heap_stats;
 
-/* Gets the statistics of a heap. The call copies the heap's records to the host and counts there.
- * While kernels run, the values are approximate. */
+/* Gets the statistics of a heap. The call copies the heap's bookkeeping to the host and counts
+ * there. While kernels run, the values are approximate. */
 ACRE_API acre_status acre_heap_get_stats(acre_heap *heap, acre_heap_stats *stats);
 
 /* Called for each live block. A result other than 0 ends the walk. The heap's lock is held: the
