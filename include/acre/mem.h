@@ -29,8 +29,8 @@ typedef enum acre_kind {
  * fork. Smaller blocks and write-combined memory come from the driver.
  * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_INVALID (0 bytes, unknown flags, or
  * flags of another kind), ACRE_E_UNSUPPORTED (managed memory on a device without it),
- * ACRE_E_REGISTERED (the new block reuses addresses that are still registered, because the program
- * unmapped registered memory), ...
+ * ACRE_E_REGISTERED (the program unmapped memory without acre_mem_unregister, and the new block got
+ * its addresses), ...
  * Sync: does not wait for queued work unless memory is short: then acre trims pools, which may wait
  * (see acre_pool_trim), and may wait for the work that still uses blocks freed to pools. */
 ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes,
@@ -49,11 +49,11 @@ ACRE_API acre_status acre_mem_free(acre_device *device, void *p);
  * allocates a block. *new_p may be equal to `p`. If it is not, `p` is invalid.
  * If old and new size are 2 MiB or more, nothing is copied: acre adds memory at the end of the
  * block, or maps all of it at another address. Otherwise, and on a device without virtual memory
- * management or with ACRE_VMM=no, acre copies the contents in stream order.
- * Shrinking releases whole chunks only. Each growth adds one chunk if possible, so a block that was
- * allocated in one call may have a single chunk and release nothing.
- * `stream` is the stream whose work uses the block. Work of other streams on the block must be
- * done, or `stream` must wait for it. After a failure the old block is unchanged.
+ * management or with ACRE_VMM=no, acre copies the contents in stream order. Shrinking releases
+ * whole chunks only. Each call that allocates or grows a block adds the memory as one chunk if
+ * possible. So a block that was allocated in one call may have a single chunk, and shrinking it
+ * releases nothing. `stream` is the stream whose work uses the block. Work of other streams on the
+ * block must be done, or `stream` must wait for it. After a failure the old block is unchanged.
  * Returns the errors of acre_mem_alloc and acre_mem_free, ACRE_E_KIND (not device memory),
  * ACRE_E_CAPTURING.
  * Sync: growing in place does not wait, unless memory is short (see acre_mem_alloc). Mapping at

@@ -129,8 +129,8 @@ ACRE_API acre_status acre_plan_commit(acre_plan *plan);
  * invalid for new work. Work queued on `stream` so far may still use them: acre records an event
  * after that work, and the next round waits for the event before it writes an address. `stream`
  * must wait for other streams that use the memory. NULL for `stream` does not mean the legacy
- * default stream, but all streams of the device: the next round then waits for all work that is
- * queued when it begins.
+ * default stream, but all streams of the device: the first call of the next round that writes an
+ * address then waits for all work queued on the device by that time.
  * Returns ACRE_E_CAPTURING while the stream is captured, ACRE_E_BUSY in a step of a loop. */
 ACRE_API acre_status acre_plan_release(acre_plan *plan, acre_stream stream);
 

@@ -132,12 +132,12 @@ ACRE_API int acre_pool_owns(acre_pool *pool, const void *p);
  * of a live block of the pool. */
 ACRE_API size_t acre_pool_usable_size(acre_pool *pool, const void *p);
 
-/* Adds physical memory until the pool holds `bytes` in all, so that blocks of `bytes` in all can be
- * allocated without a driver call. */
+/* Adds physical memory until the pool holds `bytes`, memory in use included. Allocations then need
+ * no driver call for memory until live blocks need more than that. */
 ACRE_API acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes);
 
-/* Releases free memory to the driver while the pool holds more than `keep_bytes`. It empties all
- * threads' caches first. Memory that queued work still uses stays.
+/* Releases free memory to the driver until the pool holds at most `keep_bytes`, or nothing more can
+ * be released. It empties all threads' caches first. Memory that queued work still uses stays.
  * Sync: device memory is released without waiting. For other kinds the call waits for all work on
  * the device, as acre_mem_free does. */
 ACRE_API acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes);
@@ -211,8 +211,9 @@ ACRE_API acre_status acre_stream_retire(acre_device *device, acre_stream stream)
 ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes,
                                           uint64_t limit_bytes);
 
-/* A callback for a pool that runs out of memory. A pool without memory for a request takes these
- * steps in order, until one serves the request:
+/* A callback for a pool that runs out of memory. A request larger than the limit or than the
+ * device's memory fails at once. Otherwise a pool without memory for a request takes these steps in
+ * order, until one serves the request:
  * - it empties the caches of all threads;
  * - it reuses memory of other streams whose work is done;
  * - it unmaps or releases free memory, and maps memory where the request needs it;

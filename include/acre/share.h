@@ -9,9 +9,9 @@ extern "C" {
 #endif
 
 /* A process shares a vec or a block under the path of a Unix socket. Other processes import it
- * there and access the same memory, without a copy. An import lasts as long as its connection:
- * either process may end at any time, and the other keeps the memory that it has mapped. The memory
- * is freed when the last process has released it.
+ * there and access the same memory, without a copy. Either process may end at any time: the other
+ * keeps the memory that it has mapped. Without the owner, an import can no longer be refreshed
+ * (ACRE_E_GONE). The memory is freed when the last process has released it.
  *
  * User ids decide who may connect. A read-only import is no protection: a process that got the
  * memory could map it writable. The processes must order their work themselves: wait for your work
@@ -70,9 +70,9 @@ typedef struct acre_import_options {
 ACRE_API acre_status acre_import_open(acre_device *device, const char *path,
                                       const acre_import_options *options, acre_import **import);
 
-/* Updates an import after the owner's memory grew or shrank. The owner sends only new chunks. The
- * address may change if the owner has grown beyond the reservation that it had when the import was
- * opened or last moved.
+/* Updates an import after the owner's memory grew or shrank. The owner sends only new chunks. An
+ * import reserves as many addresses as the owner has at that time. If the owner's memory outgrows
+ * them, the address of the import may change.
  * Returns ACRE_E_GONE if the owner or its share has ended; the memory of the import stays valid.
  * Sync: before it unmaps memory that the owner released, waits for the work queued on `stream`. */
 ACRE_API acre_status acre_import_refresh(acre_import *import, acre_stream stream);

@@ -6,12 +6,12 @@
  * that calls them through macros can be compiled for the GPU and for the CPU, where sanitizers, a
  * debugger and repeatable schedules (ACRE_SOFT_SEED) are available.
  *
- * A warp has 32 lanes, or 1 with ACRE_SOFT_WARP=1. With 32 lanes, one real thread runs a block: a
- * lane runs until it waits, then the next lane runs. As many blocks run at the same time as there
- * are processors, but at most 64 blocks and at most 16384 kernel threads. With 1 lane, all real
- * threads together run the threads of a block, so often only one block runs at a time. The order of
- * blocks is undefined. With ACRE_SOFT_SEED one lane runs at a time, chosen by a random number
- * generator with that seed.
+ * A warp has 32 lanes, or 1 with ACRE_SOFT_WARP=1. acre runs a kernel with one host thread per
+ * processor, at most 64. With 32 lanes, one host thread runs a whole block: a lane runs until it
+ * waits, then the next lane runs. So as many blocks run at the same time as there are host threads,
+ * but at most 16384 kernel threads. With 1 lane, a block uses as many host threads as it has
+ * threads, so a large block runs alone. The order of blocks is undefined. With ACRE_SOFT_SEED one
+ * lane runs at a time, chosen by a random number generator with that seed.
  *
  * Rules for kernels:
  * - A kernel may follow device pointers: the memory of its device is accessible while a kernel of
@@ -42,7 +42,8 @@ typedef void (*acre_soft_kernel)(void *arg);
  * blocks; 1024, 1024 and 64 threads, and 1024 in all. Each block has `shared_bytes` of shared
  * memory, at most 227 KiB, whose contents are undefined when the block starts. `arg` and the memory
  * that it points to must stay valid until the kernel is done. On a stream under capture the kernel
- * becomes a part of the graph, and `arg` must stay valid as long as the graph is launched.
+ * becomes a part of the graph, and `arg` must stay valid until the last launch of the graph is
+ * done.
  * Returns ACRE_E_NULL (fn, grid or block); ACRE_E_INVALID (a number that is 0 or above its limit,
  * or too much shared memory); ACRE_E_UNSUPPORTED (not a soft device, or called inside a kernel);
  * ACRE_E_HANDLE; ACRE_E_CAPTURING (the capture was invalidated); ACRE_E_CONFIG (ACRE_SOFT_WARP is
@@ -58,14 +59,14 @@ ACRE_API acre_status acre_soft_launch(acre_device *device, acre_stream stream, a
 /* Makes soft devices lag behind the host, as a busy GPU does. Applies to all soft devices of the
  * process. With `operations`, queued work begins only after that many more copies, fills, kernels
  * or host functions were queued on any stream. With `ns`, it begins that many nanoseconds after it
- * was queued. At least one of the two must be 0; passing 0 for both ends the lag. Work queued
- * before the call no longer lags. ACRE_SOFT_LAG=1000 or ACRE_SOFT_LAG=5ms sets the lag from the
- * start.
+ * was queued. At least one of the two must be 0; passing 0 for both ends the lag. Each call makes
+ * all work queued so far due at once; the new lag applies to later work. ACRE_SOFT_LAG=1000 or
+ * ACRE_SOFT_LAG=5ms sets the lag from the start.
  *
- * A lag in operations is deterministic for copies and fills: all that are due run in the calling
- * thread, before the acre or CUDA call that reached the soft driver returns. Kernels and host
- * functions run on other threads. If the host waits for work, or makes 10,000 queries without
- * queueing work in between, the device catches up.
+ * A lag in operations is deterministic for copies and fills: every call that enters the soft
+ * driver, from acre or from the program, runs all copies and fills that are due, in its own thread,
+ * before it returns. Kernels and host functions run on other threads. If the host waits for work,
+ * or makes 10,000 queries without queueing work in between, the device catches up.
  * Returns ACRE_E_INVALID (both are given); ACRE_E_UNSUPPORTED (not a soft device, or a time
  * together with ACRE_SOFT_SEED); ACRE_E_HANDLE. */
 ACRE_API acre_status acre_soft_set_lag(acre_device *device, uint64_t operations, uint64_t ns);

@@ -34,10 +34,10 @@ typedef struct acre_heap_options {
 ACRE_API acre_status acre_heap_create(acre_device *device, const acre_heap_options *options,
                                       acre_heap **heap);
 
-/* Destroys a heap and frees all its memory. NULL is a no-op. No kernel may use the heap any more.
- * Live blocks leak: the call logs them, by tag if they have one, and counts them in *leaked_blocks
- * and *leaked_bytes, which may be NULL. If the heap's bookkeeping cannot be read, as on a lost
- * device, the counts are 0.
+/* Destroys a heap and frees all its memory. NULL is a no-op. Kernels queued before the call may
+ * still use the heap; no later one may. Live blocks leak: the call logs them, by tag if they have
+ * one, and counts them in *leaked_blocks and *leaked_bytes, which may be NULL. If the heap's
+ * bookkeeping cannot be read, as on a lost device, the counts are 0.
  * Returns ACRE_E_HANDLE; ACRE_E_DRIVER if waiting for the device failed; the heap then still
  * exists.
  * Sync: like cudaFree, waits for all work queued on the device. */
