@@ -70,9 +70,9 @@ typedef struct acre_import_options {
 ACRE_API acre_status acre_import_open(acre_device *device, const char *path,
                                       const acre_import_options *options, acre_import **import);
 
-/* Updates an import after the owner's memory grew or shrank. The owner sends only new chunks. An
- * import reserves as many addresses as the owner has at that time. If the owner's memory outgrows
- * them, the address of the import may change.
+/* Updates an import after the owner's memory grew or shrank. The owner sends only new chunks.
+ * acre_import_open reserves as many addresses as the owner has reserved. If the owner's memory
+ * outgrows them, a refresh extends the reservation, and the address of the import may change.
  * Returns ACRE_E_GONE if the owner or its share has ended; the memory of the import stays valid.
  * Sync: before it unmaps memory that the owner released, waits for the work queued on `stream`. */
 ACRE_API acre_status acre_import_refresh(acre_import *import, acre_stream stream);

@@ -9,9 +9,10 @@
  * A warp has 32 lanes, or 1 with ACRE_SOFT_WARP=1. acre runs a kernel with one host thread per
  * processor, at most 64. With 32 lanes, one host thread runs a whole block: a lane runs until it
  * waits, then the next lane runs. So as many blocks run at the same time as there are host threads,
- * but at most 16384 kernel threads. With 1 lane, a block uses as many host threads as it has
- * threads, so a large block runs alone. The order of blocks is undefined. With ACRE_SOFT_SEED one
- * lane runs at a time, chosen by a random number generator with that seed.
+ * or fewer if these blocks would have more than 16384 threads together. With 1 lane, a block uses
+ * as many host threads as it has threads, so a large block runs alone. The order of blocks is
+ * undefined. With ACRE_SOFT_SEED one lane runs at a time, chosen by a random number generator with
+ * that seed.
  *
  * Rules for kernels:
  * - A kernel may follow device pointers: the memory of its device is accessible while a kernel of
