@@ -3,8 +3,8 @@
  * One poll covers the listening socket, the importers' connections and the stop event. An importer
  * sends one message at a time and gets at most one answer to each. An importer that does not read
  * therefore fills only its own connection, which is then closed. The descriptors of a message exist
- * only while it is built and sent. The ids of an incomplete request and the chunks of an answer in
- * progress are kept for at most offer.patience_ms after the importer's last message.
+ * only while it is built and sent. The ids of an incomplete request are kept for at most
+ * offer.patience_ms, the chunks of an answer for as long after the importer's last message.
  *
  * Locks: the extent's lock while its record is read; none around a driver call or the network. */
 #include "share/serve.h"
@@ -236,7 +236,7 @@ static int serve_message(struct acre__server *server, struct importer *importer)
         return 0;
     }
     acre__wire_close(fds, fd_count);
-    int goes_on = 0;
+    int goes_on = 0, had_request = importer->have != NULL;
     if (server->message.head.type == ACRE__WIRE_REQUEST)
         goes_on = serve_request(server, importer);
     else if (server->message.head.type == ACRE__WIRE_MORE)
@@ -244,6 +244,9 @@ static int serve_message(struct acre__server *server, struct importer *importer)
     else
         serve_refuse(server, importer->socket, ACRE_E_PROTOCOL,
                      "only the owner sends this message type");
+    /* The parts of a request come together: only the first one sets the deadline. */
+    if (goes_on && importer->have && had_request)
+        return goes_on;
     if (goes_on && (importer->have || importer->answer.count || !importer->is_known))
         importer->deadline_ns = serve_patience_ns(server);
     return goes_on;

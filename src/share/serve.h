@@ -21,7 +21,7 @@ struct acre__offer {
     uint32_t importers;          /* at a time */
     const uint32_t *uids;        /* allowed users; copied */
     uint32_t uid_count;
-    uint32_t patience_ms; /* an importer's silence in a request or an answer; 0: 10 s */
+    uint32_t patience_ms; /* for a whole request, and between the messages of an answer; 0: 10 s */
 };
 
 /* Starts the thread. After success the server owns the listening socket. */
