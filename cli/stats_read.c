@@ -20,11 +20,12 @@ static int stats_refuse(const char *path, const char *what) {
 
 /* ---- opening ---- */
 
-/* Terminates a text of the file and replaces control characters: it goes to a terminal. */
+/* Terminates a text of the file and replaces all but printable ASCII, which is what acre writes: it
+ * goes to a terminal, and bytes above 0x7f can be control characters too. */
 static void text_clean(char *text, size_t room) {
     text[room - 1] = '\0';
     for (char *c = text; *c; c++) {
-        *c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
+        *c = *c < ' ' || *c > '~' ? '?' : *c;
     }
 }
 

@@ -16,7 +16,7 @@
 static void fuzz_check_text(const char *text, size_t room) {
     FUZZ_CHECK(memchr(text, '\0', room) != NULL);
     for (; *text; text++) {
-        FUZZ_CHECK((unsigned char)*text >= ' ' && *text != 0x7f);
+        FUZZ_CHECK(*text >= ' ' && *text <= '~');
     }
 }
 
