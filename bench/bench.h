@@ -100,9 +100,13 @@ void bench_reason(struct bench *bench, const char *detail);
 void bench_finding(struct bench *bench, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Returns the command line as it was typed, quoted where the shell needs it. Call it before argp,
+ * which reorders the words. The caller frees it. */
+char *bench_command(int argc, char **argv);
+
 /* Adds the date, the host, the commit and the command to a result. */
 struct json_t;
-void bench_where(struct json_t *root, int argc, char **argv);
+void bench_where(struct json_t *root, const char *command);
 
 /* Draws a chart if --chart selects this suite. The file is written after all suites. */
 void bench_chart(struct bench *bench, const struct chart *chart);

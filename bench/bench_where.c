@@ -48,28 +48,29 @@ static char *where_host(void) {
     return host;
 }
 
-/* "acre bench pool --case frag"; argv[0] is "acre bench" (cli.h). */
-static char *where_command(int argc, char **argv) {
-    char *command = cli_format("%s", argv[0]);
+char *bench_command(int argc, char **argv) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_./:=,+-";
+    char *command = cli_format("%s", argv[0]); /* "acre bench" (cli.h) */
     for (int i = 1; i < argc; i++) {
-        char *longer = cli_format("%s %s", command, argv[i]);
+        const char *quote = argv[i][strspn(argv[i], plain)] || !*argv[i] ? "'" : "";
+        char *longer = cli_format("%s %s%s%s", command, quote, argv[i], quote);
         free(command);
         command = longer;
     }
     return command;
 }
 
-void bench_where(json_t *root, int argc, char **argv) {
+void bench_where(json_t *root, const char *command) {
     char date[16];
     time_t now = time(NULL);
     struct tm day;
     gmtime_r(&now, &day);
     strftime(date, sizeof date, "%Y-%m-%d", &day);
-    char *host = where_host(), *command = where_command(argc, argv);
+    char *host = where_host();
     cli_json_set(root, "date", cli_json_text(date));
     cli_json_set(root, "host", cli_json_text(host));
     cli_json_set(root, "commit", cli_json_text(BENCH_COMMIT));
     cli_json_set(root, "command", cli_json_text(command));
     free(host);
-    free(command);
 }

@@ -271,10 +271,10 @@ size_t bench_sizes(struct bench *bench, const uint64_t *wanted, size_t count,
 
 /* ---- printing ---- */
 
-static json_t *bench_json(const struct bench *bench, const acre_device_info *info, int argc,
-                          char **argv) {
+static json_t *bench_json(const struct bench *bench, const acre_device_info *info,
+                          const char *command) {
     json_t *root = cli_json_begin("acre-bench/1");
-    bench_where(root, argc, argv);
+    bench_where(root, command);
     cli_json_set(root, "device", cli_device_json(info));
     json_t *results = json_array();
     for (size_t i = 0; i < bench->count; i++) {
@@ -642,7 +642,9 @@ int cmd_bench(int argc, char **argv) {
                                   "case for all of them in one run.\v",
                               .help_filter = bench_help_filter};
     struct bench_args args = {0};
+    char *command = bench_command(argc, argv);
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
+        free(command);
         return CLI_USAGE;
     }
     cli_log_to_stderr();
@@ -654,6 +656,7 @@ int cmd_bench(int argc, char **argv) {
     }
     if (status != ACRE_OK) {
         cli_say_failure("cannot open the device", status);
+        free(command);
         return CLI_CANNOT;
     }
     bench.drv = bench.device->drv;
@@ -665,10 +668,10 @@ int cmd_bench(int argc, char **argv) {
     if (code == CLI_OK && args.chart && !bench_write(bench.chart, args.chart)) {
         code = CLI_CANNOT;
     } else if (code == CLI_OK && args.output &&
-               !bench_write_json(bench_json(&bench, &info, argc, argv), args.output)) {
+               !bench_write_json(bench_json(&bench, &info, command), args.output)) {
         code = CLI_CANNOT;
     } else if (code == CLI_OK && args.json) {
-        cli_json_end(bench_json(&bench, &info, argc, argv));
+        cli_json_end(bench_json(&bench, &info, command));
     } else if (code == CLI_OK) {
         bench_print_table(&bench);
     }
@@ -677,6 +680,7 @@ int cmd_bench(int argc, char **argv) {
     }
     free(bench.figures);
     free(bench.chart);
+    free(command);
     acre_close(bench.device);
     return code == CLI_OK && bench.has_finding ? CLI_FINDING : code;
 }

@@ -2,10 +2,23 @@
 # or "unknown" outside of a repository. Run by every build; an unchanged header is not touched.
 #   cmake -DSOURCE=... -DOUTPUT=... -P commit.cmake
 cmake_minimum_required(VERSION 3.20)
-set(commit "")
-execute_process(COMMAND git describe --always --dirty --abbrev=7 --exclude=* WORKING_DIRECTORY ${SOURCE}
-    OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-if(failed OR commit STREQUAL "")
-    set(commit unknown)
+# In a tarball that lies inside another repository, git would name that one's commit.
+set(git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE --unset=GIT_INDEX_FILE git --no-optional-locks)
+set(commit unknown)
+execute_process(COMMAND ${git} rev-parse --show-toplevel --short=7 HEAD WORKING_DIRECTORY ${SOURCE}
+    OUTPUT_VARIABLE answer OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+string(REPLACE "\n" ";" answer "${answer}")
+list(LENGTH answer lines)
+file(REAL_PATH ${SOURCE} source)
+if(NOT failed AND lines EQUAL 2)
+    list(GET answer 0 top)
+    if(top STREQUAL source)
+        list(GET answer 1 commit)
+        execute_process(COMMAND ${git} status --porcelain -uno WORKING_DIRECTORY ${SOURCE}
+            OUTPUT_VARIABLE changes ERROR_QUIET)
+        if(NOT changes STREQUAL "")
+            string(APPEND commit -dirty)
+        endif()
+    endif()
 endif()
 file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "#define BENCH_COMMIT \"@commit@\"\n" @ONLY)
