@@ -6,6 +6,9 @@ tmp=$(mktemp -d)
 out=$(mktemp)
 trap 'rm -rf "$tmp" "$out"' EXIT
 rc=0
+# In a hook git names the developer's repository in variables, and -C does not change that.
+mapfile -t local_variables < <(git rev-parse --local-env-vars)
+unset "${local_variables[@]}"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 git() { command git -C "$tmp" -c user.name=test -c user.email=test@example.invalid "$@"; }
 
@@ -14,6 +17,10 @@ cp "$root/scripts/release" "$tmp/scripts"
 printf '#define ACRE_VERSION_MAJOR 1\n#define ACRE_VERSION_MINOR 2\n#define ACRE_VERSION_PATCH 3\n' >"$tmp/include/acre.h"
 printf '# Changes\n\n## 1.2.3 (2026-01-02)\n' >"$tmp/CHANGELOG.md"
 git init -q
+if [ "$(git rev-parse --absolute-git-dir)" != "$(realpath "$tmp")/.git" ]; then
+    echo "check_release: git does not use the repository of the test"
+    exit 1
+fi
 git add -A
 git commit -qm first
 
