@@ -12,15 +12,15 @@ if(ACRE_STANDINS)
     install(FILES ${soft_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/acre/soft)
 endif()
 
+foreach(page IN LISTS man_pages)
+    cmake_path(GET page EXTENSION LAST_ONLY section)
+    string(SUBSTRING ${section} 1 -1 section)
+    install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+endforeach()
+
 if(TARGET acre_cli)
     # Not part of the CMake package, so that distributions can package the tool separately.
     install(TARGETS acre_cli)
-    foreach(page IN LISTS man_pages)
-        cmake_path(GET page EXTENSION LAST_ONLY section)
-        string(SUBSTRING ${section} 1 -1 section)
-        install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
-    endforeach()
-
     # In a folder that the dynamic linker searches by default, the tool needs no RUNPATH, and
     # distributions forbid one. These are the folders searched without ldconfig; /usr/local/lib is
     # not among them. The prefix is that of the installation: `cmake --install --prefix` may change

@@ -50,7 +50,7 @@ else()
 endif()
 enable_testing()
 
-# Without the tool or the stand-ins their tests are skipped; the fuzzed parsers belong to the tool.
+# Without the tool or the stand-ins their tests are skipped; the fuzz targets use the tool's readers.
 if(NOT TARGET acre_cli)
     list(REMOVE_ITEM blackbox_areas fuzz)
 endif()

@@ -1,4 +1,4 @@
-# The tool `acre` and the man pages. Only the tool needs jansson and zlib. Without them, and without
+# The tool `acre`. Only the tool needs jansson and zlib. Without them, and without
 # ACRE_TOOL=ON, the tool is not built.
 if(NOT ACRE_TOOL)
     return()
@@ -30,6 +30,7 @@ set_target_properties(acre_cli PROPERTIES OUTPUT_NAME acre)
 target_compile_definitions(acre_cli PRIVATE _GNU_SOURCE)
 # Results of `acre bench` name the commit.
 add_custom_target(acre_commit BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/bench_commit.h VERBATIM
+    COMMENT "Looking up the commit"
     COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
         -DOUTPUT=${PROJECT_BINARY_DIR}/generated/bench_commit.h -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake)
 add_dependencies(acre_cli acre_commit)
@@ -50,31 +51,3 @@ set_source_files_properties(cli/cmd_run.c PROPERTIES
     COMPILE_DEFINITIONS "ACRE_TO_LIBRARIES=\"${to_libraries}\"")
 # The installed tool finds its library in the same way, under any prefix.
 set_target_properties(acre_cli PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
-
-# Man pages of the tool and each command are generated from --help, that of the library from the
-# comments in the headers. A tool built for another architecture cannot run here.
-find_program(ACRE_HELP2MAN help2man)
-find_package(Python3 COMPONENTS Interpreter QUIET)
-set(man_pages "")
-if(ACRE_HELP2MAN AND NOT CMAKE_CROSSCOMPILING AND NOT ACRE_SANITIZE)
-    foreach(command "" info doctor demo replay plan bench trace stats run)
-        set(page ${PROJECT_BINARY_DIR}/man/acre-${command}.1)
-        string(REPLACE acre-.1 acre.1 page ${page})
-        add_custom_command(OUTPUT ${page} DEPENDS acre_cli scripts/man-command VERBATIM
-            COMMAND ${PROJECT_SOURCE_DIR}/scripts/man-command $<TARGET_FILE:acre_cli> ${page} ${command})
-        list(APPEND man_pages ${page})
-    endforeach()
-endif()
-if(Python3_FOUND)
-    file(GLOB public_headers CONFIGURE_DEPENDS include/*.h include/acre/*.h include/acre/heap/*.h)
-    set(page ${PROJECT_BINARY_DIR}/man/acre.3)
-    add_custom_command(OUTPUT ${page} DEPENDS ${public_headers} scripts/man-library VERBATIM
-        COMMAND sh -c "\"$1\" \"$2\" \"$3\" \"$4\" >\"$5\"" - ${Python3_EXECUTABLE}
-            ${PROJECT_SOURCE_DIR}/scripts/man-library ${PROJECT_SOURCE_DIR}/include ${PROJECT_VERSION} ${page})
-    list(APPEND man_pages ${page})
-endif()
-if(man_pages)
-    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/man)
-    add_custom_target(acre_man ALL DEPENDS ${man_pages})
-    add_dependencies(acre_product acre_man)
-endif()
