@@ -263,7 +263,7 @@ acre_status acre__device_done(acre_device *dev, const struct acre__current *curr
                               const char *what) {
     if (current->status)
         return current->status;
-    if (current->pushed | current->is_relaxed)
+    if (current->pushed || current->is_relaxed)
         acre__device_pop(dev, current);
     return current->code ? acre__driver_fail(dev, current->code, what) : ACRE_OK;
 }
