@@ -29,8 +29,8 @@ typedef enum acre_kind {
  * fork. Smaller blocks and write-combined memory come from the driver.
  * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_INVALID (0 bytes, unknown flags, or
  * flags of another kind), ACRE_E_UNSUPPORTED (managed memory on a device without it),
- * ACRE_E_REGISTERED (the program unmapped memory without acre_mem_unregister, and the new block got
- * its addresses), ...
+ * ACRE_E_REGISTERED (the program unmapped registered memory without acre_mem_unregister, and the
+ * new block got its addresses), ...
  * Sync: does not wait for queued work unless memory is short: then acre trims pools, which may wait
  * (see acre_pool_trim), and may wait for the work that still uses blocks freed to pools. */
 ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes,

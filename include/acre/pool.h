@@ -223,10 +223,10 @@ ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_b
  * - it calls this callback;
  * - it waits on the host for the work that still uses blocks freed to this pool or to the device's
  *   other pools.
- * While a stream is captured, no step uses memory from outside the capture that was freed on it
- * during this capture. A request on a captured stream skips the steps that wait. If no step helps,
- * the call fails with a status and a report (acre_oom_report). The statistics served_* of
- * acre_pool_get_stats count which step helped.
+ * If a block was allocated outside a capture and freed on the captured stream, no step uses its
+ * memory before the capture ends. A request on a captured stream skips the steps that wait. If no
+ * step helps, the call fails with a status and a report (acre_oom_report). The statistics served_*
+ * of acre_pool_get_stats count which step helped.
  *
  * `wanted_bytes` is the size of the request, rounded up by the pool. `attempt` is the number of
  * earlier calls of the callback for the same request. The callback returns 1 if it freed memory:

@@ -60,9 +60,10 @@ ACRE_API acre_status acre_soft_launch(acre_device *device, acre_stream stream, a
 /* Makes soft devices lag behind the host, as a busy GPU does. Applies to all soft devices of the
  * process. With `operations`, queued work begins only after that many more copies, fills, kernels
  * or host functions were queued on any stream. With `ns`, it begins that many nanoseconds after it
- * was queued. At least one of the two must be 0; passing 0 for both ends the lag. Each call makes
- * all work queued so far due at once; the new lag applies to later work. ACRE_SOFT_LAG=1000 or
- * ACRE_SOFT_LAG=5ms sets the lag from the start.
+ * was queued. At least one of the two must be 0; passing 0 for both ends the lag. A call of this
+ * function ends the lag of all work that is already queued: that work may begin at once. The new
+ * lag applies only to work queued later. ACRE_SOFT_LAG=1000 or ACRE_SOFT_LAG=5ms sets the lag from
+ * the start.
  *
  * A lag in operations is deterministic for copies and fills: every call that enters the soft
  * driver, from acre or from the program, runs all copies and fills that are due, in its own thread,

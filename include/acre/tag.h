@@ -26,8 +26,8 @@ ACRE_API acre_status acre_tag_pop(void);
 /* Limits the bytes of live blocks that have a tag ("step/forward") or a tag below it, in all pools
  * together. 0 means no limit. An allocation that would exceed the limit fails with ACRE_E_LIMIT,
  * but only after acre has added up the counters of all threads and called the pool's callback. Each
- * thread keeps its own count of small blocks and adds it up only now and then, so the total may
- * exceed the limit by up to 1 MiB per thread. */
+ * thread keeps its own count of small blocks and adds it to the total only now and then, so the
+ * total may exceed the limit by up to 1 MiB per thread. */
 ACRE_API acre_status acre_tag_set_limit(const char *path, uint64_t bytes);
 
 typedef struct acre_tag_info {
