@@ -35,6 +35,9 @@ set(fuzz_stats_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_stats)
 set(fuzz_events_mutations 3000)
 set(fuzz_plan_mutations 1000)
 set(fuzz_share_mutations 150)
+if(ACRE_SANITIZE) # where an input takes ten times as long
+    set(fuzz_share_mutations 40)
+endif()
 set(fuzz_stats_mutations 300)
 
 foreach(name fuzz_events fuzz_plan fuzz_share fuzz_stats)
