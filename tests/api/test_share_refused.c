@@ -7,6 +7,7 @@
 #include <sys/un.h>
 
 #include "api_share.h"
+#include "support/send_fds.h"
 
 /* ---- users and number of importers ---- */
 
@@ -341,23 +342,10 @@ static int raw_connect(void) {
 
 /* Sends a message with some descriptors. The owner may have closed the connection already. */
 static void raw_send(int fd, const void *at, size_t bytes, size_t fd_count) {
-    union {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(253 * sizeof(int))];
-    } control = {.room = {0}};
-    struct iovec data = {(void *)(uintptr_t)at, bytes};
-    struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
-    if (fd_count) {
-        header.msg_control = control.room;
-        header.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-        for (size_t i = 0; i < fd_count; i++)
-            memcpy(CMSG_DATA(rights) + i * sizeof fd, &fd, sizeof fd);
-    }
-    ssize_t sent = sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    int fds[SEND_FDS_MOST];
+    for (size_t i = 0; i < fd_count; i++)
+        fds[i] = fd;
+    ssize_t sent = send_fds(fd, at, bytes, fds, fd_count, MSG_DONTWAIT);
     assert_true(sent == (ssize_t)bytes || errno == EPIPE || errno == EAGAIN || errno == ECONNRESET);
 }
 

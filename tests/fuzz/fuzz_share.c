@@ -30,6 +30,7 @@
 #include "share/fetch.h"
 #include "share/share_hooks.h"
 #include "share/wire.h"
+#include "support/send_fds.h"
 #include "space/extent.h"
 #include "space/range.h"
 
@@ -150,25 +151,10 @@ static int fuzz_descriptor(const unsigned char *message, size_t bytes, size_t n)
 
 /* Sends one message; returns 0 if the socket is full or the other side has closed it. */
 static int fuzz_send(int socket, const unsigned char *message, size_t bytes, size_t fd_count) {
-    union {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(ACRE__WIRE_FDS * sizeof(int))];
-    } control = {.room = {0}};
-    struct iovec data = {(void *)(uintptr_t)message, bytes};
-    struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
-    if (fd_count) {
-        header.msg_control = control.room;
-        header.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-        for (size_t i = 0; i < fd_count; i++) {
-            int fd = fuzz_descriptor(message, bytes, i);
-            memcpy(CMSG_DATA(rights) + i * sizeof fd, &fd, sizeof fd);
-        }
-    }
-    return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+    int fds[ACRE__WIRE_FDS];
+    for (size_t i = 0; i < fd_count; i++)
+        fds[i] = fuzz_descriptor(message, bytes, i);
+    return send_fds(socket, message, bytes, fds, fd_count, MSG_DONTWAIT) >= 0;
 }
 
 /* Sends the messages of the input. Returns 1 if the socket is still open for reading, or closes it

@@ -7,6 +7,7 @@
 
 #include "api/api_memory.h"
 #include "share/wire.h"
+#include "support/send_fds.h"
 
 static union acre__wire_message message, other;
 
@@ -221,22 +222,7 @@ TEST(wire_random_bytes_never_pass_with_wrong_numbers) {
 
 /* Sends bytes that acre would never send. */
 static void send_raw(int socket, const void *bytes, size_t count, const int *fds, size_t fd_count) {
-    union {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(ACRE__WIRE_FDS * sizeof(int))];
-    } control = {.room = {0}};
-    struct iovec data = {(void *)(uintptr_t)bytes, count};
-    struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
-    if (fd_count) {
-        header.msg_control = control.room;
-        header.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-        memcpy(CMSG_DATA(rights), fds, fd_count * sizeof(int));
-    }
-    assert_int_equal(sendmsg(socket, &header, MSG_NOSIGNAL), (ssize_t)count);
+    assert_int_equal(send_fds(socket, bytes, count, fds, fd_count, 0), (ssize_t)count);
 }
 
 TEST(wire_descriptors_of_refused_messages_are_closed) {
