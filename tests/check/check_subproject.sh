@@ -135,16 +135,16 @@ done
 # ---- make install, make uninstall ----------------------------------------------------------------
 
 echo "make install:"
-# install_as PREFIX LIBDIR: installs below $tmp/root and prints the folder of the libraries.
+# install_as PREFIX LIBDIR: installs below $tmp/target and prints the folder of the libraries.
 install_as() {
     quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" install PREFIX="$1" ${2:+LIBDIR="$2"} \
-        DESTDIR="$tmp/root"
-    (cd "$tmp/root" && dirname "$(find . -name libacre.a)" | sed 's:^\.::')
+        DESTDIR="$tmp/target"
+    (cd "$tmp/target" && dirname "$(find . -name libacre.a)" | sed 's:^\.::')
 }
 remove_from() {
-    quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX="$1" DESTDIR="$tmp/root"
+    quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX="$1" DESTDIR="$tmp/target"
     grep -q '^Removed from .* files' "$tmp/log" || fail "make uninstall prints no summary"
-    [ ! -e "$tmp/root" ] || { find "$tmp/root"; fail "make uninstall left the files above"; }
+    [ ! -e "$tmp/target" ] || { find "$tmp/target"; fail "make uninstall left the files above"; }
 }
 # expect WANTED PREFIX [LIBDIR]
 expect() {
@@ -176,21 +176,21 @@ expect "$usr_wanted" /usr # LIBDIR of an earlier call is not kept
 echo "make uninstall:"
 install_as /prefix/one >/dev/null
 install_as /prefix/two >/dev/null
-one=$tmp/root/prefix/one
+one=$tmp/target/prefix/one
 mkdir -p "$one/share/doc/acre"
 touch "$one/include/others.h" "$one/share/doc/acre/notes"
 rm "$one/include/acre.h"
-quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/prefix/one DESTDIR="$tmp/root"
+quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/prefix/one DESTDIR="$tmp/target"
 grep -q "^-- Not there: $one/include/acre.h" "$tmp/log" || fail "make uninstall does not report a missing file"
 grep -q "^-- Left, not empty: $one/include" "$tmp/log" || fail "make uninstall does not report the folders it left"
 left=$(cd "$one" && find . -not -type d | sort | paste -sd ' ')
 [ "$left" = "./include/others.h ./share/doc/acre/notes" ] || fail "make uninstall left $left"
-[ -f "$tmp/root/prefix/two/include/acre.h" ] || fail "make uninstall removed files of another prefix"
-! make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/prefix/one DESTDIR="$tmp/root" \
+[ -f "$tmp/target/prefix/two/include/acre.h" ] || fail "make uninstall removed files of another prefix"
+! make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/prefix/one DESTDIR="$tmp/target" \
     >"$tmp/log" 2>&1 || fail "make uninstall succeeds without an installation"
 grep -q "no record of an installation in $one" "$tmp/log" || fail "make uninstall does not say why it removed nothing"
-quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/prefix/two DESTDIR="$tmp/root"
-[ ! -e "$tmp/root/prefix/two" ] || fail "make uninstall left files of the second prefix"
+quietly make -C "$ACRE_SOURCE" BUILD="$tmp/build" uninstall PREFIX=/prefix/two DESTDIR="$tmp/target"
+[ ! -e "$tmp/target/prefix/two" ] || fail "make uninstall left files of the second prefix"
 
 # ---- jansson and zlib ----------------------------------------------------------------------------
 
