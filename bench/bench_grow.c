@@ -469,9 +469,11 @@ static void grow_chart(struct bench *bench, const struct course courses[2], uint
     static double bytes[2][GROW_SIZES], sums[2][GROW_WAYS][GROW_SIZES];
     char titles[2][BENCH_NAME_BYTES], text[CLI_NUMBER_BYTES];
     struct chart chart = {.title = "Time to grow an array to a size, for each way of growing it",
+                          .x_title = "size of the array",
+                          .y_title = "cumulative time",
                           .panel_count = 2};
-    snprintf(titles[0], sizeof titles[0], "doubling: cumulative time");
-    snprintf(titles[1], sizeof titles[1], "steps of %s: cumulative time", cli_bytes(step, text));
+    snprintf(titles[0], sizeof titles[0], "doubling");
+    snprintf(titles[1], sizeof titles[1], "in steps of %s", cli_bytes(step, text));
     for (size_t i = 0; i < 2; i++) {
         const struct course *course = &courses[i];
         struct chart_panel *panel = &chart.panels[i];

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -62,13 +61,9 @@ char *bench_command(int argc, char **argv) {
 }
 
 void bench_where(json_t *root, const char *command) {
-    char date[16];
-    time_t now = time(NULL);
-    struct tm day;
-    gmtime_r(&now, &day);
-    strftime(date, sizeof date, "%Y-%m-%d", &day);
+    char date[CLI_NUMBER_BYTES];
     char *host = where_host();
-    cli_json_set(root, "date", cli_json_text(date));
+    cli_json_set(root, "date", cli_json_text(cli_date(date)));
     cli_json_set(root, "host", cli_json_text(host));
     cli_json_set(root, "commit", cli_json_text(BENCH_COMMIT));
     cli_json_set(root, "command", cli_json_text(command));

@@ -10,6 +10,7 @@
 #include "chart.h"
 #include "cli.h"
 #include "device/device.h"
+#include "write_file.h"
 
 static const struct bench_suite bench_suites[] = {
     {"ground", "streams and events, against the driver", bench_ground, NULL, false},
@@ -47,6 +48,7 @@ struct bench_figure {
 
 struct bench {
     acre_device *device;
+    const acre_device_info *info;
     const struct acre__driver *drv;
     bool is_soft, is_quick;
     const char *suite;
@@ -110,11 +112,15 @@ void bench_finding(struct bench *bench, const char *format, ...) {
 }
 
 void bench_chart(struct bench *bench, const struct chart *chart) {
+    struct chart noted = *chart;
     size_t bytes = 0;
     FILE *out = bench->wants_chart ? open_memstream(&bench->chart, &bytes) : NULL;
     if (out) {
-        chart_write(out, chart);
+        char *note = cli_device_note(bench->info);
+        noted.note = note;
+        chart_write(out, &noted);
         fclose(out);
+        free(note);
     }
 }
 
@@ -291,23 +297,23 @@ static json_t *bench_json(const struct bench *bench, const acre_device_info *inf
     return root;
 }
 
-/* Writes a document to a file. */
-static bool bench_write(const char *text, const char *path) {
-    FILE *out = fopen(path, "we");
-    bool failed = !out || !text || fputs(text, out) == EOF || fputc('\n', out) == EOF;
-    if ((out && fclose(out) != 0) || failed) {
-        cli_say("cannot write %s: %s", path, text ? strerror(errno) : "nothing to write");
-        failed = true;
-    }
-    return !failed;
+static int bench_write_json(const struct bench *bench, struct write_file *file,
+                            const acre_device_info *info, const char *command) {
+    json_t *root = bench_json(bench, info, command);
+    FILE *out = write_begin(file);
+    (void)json_dumpf(root, out, JSON_INDENT(2)); /* out keeps its error flag */
+    fputc('\n', out);
+    json_decref(root);
+    return write_end(file);
 }
 
-static bool bench_write_json(json_t *root, const char *path) {
-    char *text = json_dumps(root, JSON_INDENT(2));
-    bool written = bench_write(text, path);
-    free(text);
-    json_decref(root);
-    return written;
+static int bench_write_chart(const struct bench *bench, struct write_file *file) {
+    if (!bench->chart) {
+        cli_say("cannot write %s: nothing to draw", file->path);
+        return CLI_CANNOT;
+    }
+    fputs(bench->chart, write_begin(file));
+    return write_end(file);
 }
 
 /* Returns acre's figure for the same case and unit, or NULL. */
@@ -384,10 +390,15 @@ static void bench_print_table(const struct bench *bench) {
 
 /* ---- the command ---- */
 
-enum { BENCH_KEY_QUICK = 'q', BENCH_KEY_CHART = 'c', BENCH_KEY_CASE = 'C', BENCH_CASES = 32 };
+enum {
+    BENCH_KEY_QUICK = 'q',
+    BENCH_KEY_CASE = 'C',
+    BENCH_KEY_CHART = CLI_KEY_LONG,
+    BENCH_CASES = 32
+};
 
 struct bench_args {
-    bool json, quick;
+    bool json, quick, force;
     const char *device, *output, *chart;
     unsigned char wanted[BENCH_SUITES];
     bool some;
@@ -419,6 +430,30 @@ static const struct bench_suite *bench_charted(const struct bench_args *args) {
     return NULL;
 }
 
+/* Reports an unknown suite, with those that exist. */
+static void bench_refuse_suite(struct argp_state *state, const char *word) {
+    char *names = cli_format("%s", "");
+    for (size_t i = 0; i < BENCH_SUITES; i++) {
+        char *longer = cli_format("%s%s%s", names, i ? ", " : "", bench_suites[i].name);
+        free(names);
+        names = longer;
+    }
+    argp_error(state, "there is no suite '%.40s'; the suites are: %s", word, names);
+}
+
+/* Reports an unknown case, with those of the suite. */
+static void bench_refuse_case(struct argp_state *state, const struct bench_suite *suite,
+                              const char *word) {
+    char *names = cli_format("%s", "");
+    for (size_t i = 0; suite->case_at(i); i++) {
+        char *longer = cli_format("%s%s%s", names, i ? ", " : "", suite->case_at(i));
+        free(names);
+        names = longer;
+    }
+    argp_error(state, "the suite %s has no case '%.40s'; its cases are: %s", suite->name, word,
+               names);
+}
+
 static void bench_parse_cases(struct argp_state *state) {
     const struct bench_args *args = state->input;
     const struct bench_suite *only = bench_only(args);
@@ -431,7 +466,7 @@ static void bench_parse_cases(struct argp_state *state) {
         for (size_t k = 0; (known = only->case_at(k)) && strcmp(known, args->cases[i]) != 0; k++) {
         }
         if (!known) {
-            argp_error(state, "the suite %s has no case '%s'", only->name, args->cases[i]);
+            bench_refuse_case(state, only, args->cases[i]);
         }
     }
 }
@@ -441,6 +476,12 @@ static void bench_parse_end(struct argp_state *state) {
     const struct bench_args *args = state->input;
     if (args->chart && !bench_charted(args)) {
         argp_error(state, "--chart needs the suite grow or heap");
+    }
+    if (args->chart && args->output && strcmp(args->chart, args->output) == 0) {
+        argp_error(state, "--chart and --output name the same file");
+    }
+    if (args->json && (write_is_stdout(args->chart) || write_is_stdout(args->output))) {
+        argp_error(state, "--json and '-' both write to standard output: choose one");
     }
     if (args->case_count) {
         bench_parse_cases(state);
@@ -459,6 +500,9 @@ static error_t bench_parse(int key, char *arg, struct argp_state *state) {
     case CLI_KEY_OUTPUT:
         args->output = arg;
         return 0;
+    case CLI_KEY_FORCE:
+        args->force = true;
+        return 0;
     case BENCH_KEY_QUICK:
         args->quick = true;
         return 0;
@@ -473,7 +517,7 @@ static error_t bench_parse(int key, char *arg, struct argp_state *state) {
                 return 0;
             }
         }
-        argp_error(state, "there is no suite '%s'", arg);
+        bench_refuse_suite(state, arg);
         return 0;
     case BENCH_KEY_CASE:
         if (args->case_count == BENCH_CASES) {
@@ -582,6 +626,39 @@ static char *bench_help_filter(int key, const char *text, void *input) {
     return whole;
 }
 
+static struct write_file bench_output(const struct bench_args *args, const char *path,
+                                      enum write_kind kind) {
+    return (struct write_file){.path = path, .kind = kind, .force = args->force};
+}
+
+/* Checks the output files before the measurements. */
+static int bench_check_outputs(const struct bench_args *args) {
+    const struct write_file chart = bench_output(args, args->chart, WRITE_SVG);
+    const struct write_file output = bench_output(args, args->output, WRITE_BENCH);
+    int code = args->chart ? write_check(&chart) : CLI_OK;
+    return args->output && code == CLI_OK ? write_check(&output) : code;
+}
+
+/* Writes the files, then the JSON or the table, unless a file is standard output. */
+static int bench_print(const struct bench *bench, const struct bench_args *args,
+                       const acre_device_info *info, const char *command) {
+    struct write_file chart = bench_output(args, args->chart, WRITE_SVG);
+    struct write_file output = bench_output(args, args->output, WRITE_BENCH);
+    int code = args->chart ? bench_write_chart(bench, &chart) : CLI_OK;
+    if (args->output && code == CLI_OK) {
+        code = bench_write_json(bench, &output, info, command);
+    }
+    if (code != CLI_OK || write_is_stdout(args->chart) || write_is_stdout(args->output)) {
+        return code;
+    }
+    if (args->json) {
+        cli_json_end(bench_json(bench, info, command));
+    } else {
+        bench_print_table(bench);
+    }
+    return CLI_OK;
+}
+
 /* Runs the suites with the device's context current, as in a program that uses CUDA. */
 static int bench_run(struct bench *bench, const struct bench_args *args,
                      const acre_device_info *info) {
@@ -617,24 +694,30 @@ static int bench_run(struct bench *bench, const struct bench_args *args,
     return code;
 }
 
+static const struct argp_option bench_options[] = {
+    {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-bench/1) instead of a table", 0},
+    {"device", CLI_KEY_DEVICE, "NAME", 0,
+     "device to use: auto, cuda, cuda:1, soft, soft:1, ... (default: auto)", 0},
+    {"output", CLI_KEY_OUTPUT, "FILE", 0,
+     "write the JSON to FILE; the table goes to standard output. '-' writes the JSON there "
+     "instead",
+     0},
+    {"chart", BENCH_KEY_CHART, "FILE", 0,
+     "draw the results of the suite grow or heap into FILE as SVG; if both run, those of grow. '-' "
+     "is standard output",
+     0},
+    {"force", CLI_KEY_FORCE, NULL, 0,
+     "replace a file that acre did not write with --output or --chart", 0},
+    {"case", BENCH_KEY_CASE, "NAME", 0,
+     "run only this case of the suite pool, heap or plan, which must be the only suite; may be "
+     "repeated",
+     0},
+    {"quick", BENCH_KEY_QUICK, NULL, 0,
+     "use small sizes and few rounds, to test that all works; the figures mean little", 0},
+    {0}};
+
 int cmd_bench(int argc, char **argv) {
-    static const struct argp_option options[] = {
-        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-bench/1) instead of a table", 0},
-        {"device", CLI_KEY_DEVICE, "NAME", 0,
-         "device to use: auto, cuda, cuda:1, soft, soft:1, ... (default: auto)", 0},
-        {"output", CLI_KEY_OUTPUT, "FILE", 0,
-         "write the JSON to FILE; the table goes to standard output", 0},
-        {"chart", BENCH_KEY_CHART, "FILE", 0,
-         "draw the results of the suite grow or heap into FILE as SVG; if both run, those of grow",
-         0},
-        {"case", BENCH_KEY_CASE, "NAME", 0,
-         "run only this case of the suite pool, heap or plan, which must be the only suite; may be "
-         "repeated",
-         0},
-        {"quick", BENCH_KEY_QUICK, NULL, 0,
-         "use small sizes and few rounds, to test that all works; the figures mean little", 0},
-        {0}};
-    const struct argp argp = {.options = options,
+    const struct argp argp = {.options = bench_options,
                               .parser = bench_parse,
                               .args_doc = "[SUITE...]",
                               .doc =
@@ -643,9 +726,14 @@ int cmd_bench(int argc, char **argv) {
                               .help_filter = bench_help_filter};
     struct bench_args args = {0};
     char *command = bench_command(argc, argv);
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
+    if (cli_argp_parse(&argp, argc, argv, 0, &args) != 0) {
         free(command);
         return CLI_USAGE;
+    }
+    int outputs = bench_check_outputs(&args);
+    if (outputs) {
+        free(command);
+        return outputs;
     }
     cli_log_to_stderr();
     struct bench bench = {0};
@@ -664,17 +752,9 @@ int cmd_bench(int argc, char **argv) {
     bench.is_quick = args.quick;
     bench.cases = args.cases;
     bench.case_count = args.case_count;
+    bench.info = &info;
     int code = bench_run(&bench, &args, &info);
-    if (code == CLI_OK && args.chart && !bench_write(bench.chart, args.chart)) {
-        code = CLI_CANNOT;
-    } else if (code == CLI_OK && args.output &&
-               !bench_write_json(bench_json(&bench, &info, command), args.output)) {
-        code = CLI_CANNOT;
-    } else if (code == CLI_OK && args.json) {
-        cli_json_end(bench_json(&bench, &info, command));
-    } else if (code == CLI_OK) {
-        bench_print_table(&bench);
-    }
+    code = code ? code : bench_print(&bench, &args, &info, command);
     for (size_t i = 0; i < bench.count; i++) {
         free(bench.figures[i].name);
     }

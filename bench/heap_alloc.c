@@ -196,6 +196,8 @@ static void alloc_chart(struct heap_bench *b, const struct cell *cells, size_t c
     static const char *const names[] = {"acre", "floor", "bump", "acre cold", "floor cold"};
     static double bytes[HEAP_SIZES], ns[HEAP_STEPS][5][HEAP_SIZES];
     struct chart chart = {.title = "Time to allocate and to free a block per thread, by block size",
+                          .x_title = "size of a block",
+                          .y_title = "time of the kernel",
                           .panel_count = HEAP_STEPS};
     size_t points = 0;
     for (size_t i = 0; i < count && cells[i].bytes; i++, points++) {

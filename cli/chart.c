@@ -9,26 +9,29 @@
 
 enum {
     CHART_WIDTH = 1000,
-    CHART_TITLE = 22, /* above the plot */
+    CHART_NARROW = 400,
+    CHART_TITLE = 26, /* above the plot */
     CHART_PLOT = 300, /* height of the plot */
-    CHART_FOOT = 34,  /* the sizes, below the plot */
-    CHART_LEFT = 70,  /* the times, left of the plot */
+    CHART_FOOT = 50,  /* the sizes and the title of their axis, below the plot */
+    CHART_LEFT = 84,  /* the times and the title of their axis, left of the plot */
     CHART_RIGHT = 30, /* half of the label of the last size */
-    CHART_KEY = 22,   /* a row of the legend */
+    CHART_KEY = 22,   /* a row of the legend, and the note */
     CHART_KEY_COLUMNS = 4
 };
 
 static const char chart_style[] =
     "<style>\n"
-    ".ch { --ink: #1d2421; --soft: #66706b; --line: #e0dfd8; --c0: #0b7a75; --c1: #4f9d4a;\n"
+    ".ch { --bg: #ffffff; --ink: #1d2421; --soft: #66706b; --line: #e0dfd8; --c0: #0b7a75; --c1: "
+    "#4f9d4a;\n"
     "  --c2: #2b6cb0; --c3: #7d8580; --c4: #c0392b; --c5: #c8671b; --c6: #8455b0; --c7: #9a7b1c; "
     "}\n"
-    "@media (prefers-color-scheme: dark) { .ch { --ink: #e6ebe8; --soft: #93a09a;\n"
-    "  --line: #2e373b; --c0: #3fc1b8; --c1: #86cf80; --c2: #7db3ea; --c3: #a9b2ad;\n"
+    "@media (prefers-color-scheme: dark) { .ch { --bg: #1c2225; --ink: #e6ebe8; --soft: #93a09a;\n"
+    "  --line: #39444a; --c0: #3fc1b8; --c1: #86cf80; --c2: #7db3ea; --c3: #a9b2ad;\n"
     "  --c4: #f2827a; --c5: #f0a05a; --c6: #bd9be6; --c7: #d8bd62; } }\n"
     ".ch text { font: 13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif;\n"
     "  fill: var(--soft); }\n"
-    ".ch .t { fill: var(--ink); font-weight: 600; }\n"
+    ".ch .bg { fill: var(--bg); }\n"
+    ".ch .t { fill: var(--ink); font-weight: 600; } .ch .a { fill: var(--ink); }\n"
     ".ch line { stroke: var(--line); }\n"
     ".ch polyline { fill: none; stroke-width: 2.2; stroke-linejoin: round; }\n"
     ".ch .dashed { stroke-dasharray: 5 4; }\n"
@@ -79,8 +82,8 @@ static void chart_grid(FILE *out, const struct chart_frame *frame) {
         svg_text(out, NULL, frame->left - 8, y + 4.5, SVG_END, "%s",
                  svg_time(pow(10, power), text));
     }
-    /* There is room for at most about six labels. */
-    int step = (int)ceil((frame->x_high - frame->x_low) / 6);
+    /* A label takes about 70 units. */
+    int step = (int)ceil((frame->x_high - frame->x_low) / ((frame->right - frame->left) / 70));
     for (int power = (int)ceil(frame->x_low); power <= (int)frame->x_high; power += step) {
         double x = chart_x(frame, pow(2, power));
         svg_line(out, NULL, x, frame->top, x, frame->bottom);
@@ -117,15 +120,24 @@ static const struct chart_curve *chart_curve_of(const struct chart *chart, size_
     return NULL;
 }
 
+static size_t chart_columns(const struct chart *chart) {
+    return chart->is_narrow ? 1 : CHART_KEY_COLUMNS;
+}
+
+static double chart_width(const struct chart *chart) {
+    return chart->is_narrow ? CHART_NARROW : CHART_WIDTH;
+}
+
 static void chart_key(FILE *out, const struct chart *chart, double top) {
-    size_t place = 0;
+    size_t place = 0, columns = chart_columns(chart);
+    double wide = (chart_width(chart) - CHART_LEFT) / (double)columns;
     for (size_t i = 0; i < CHART_CURVES; i++) {
         const struct chart_curve *curve = chart_curve_of(chart, i);
         if (!curve) {
             continue;
         }
-        size_t column = place % CHART_KEY_COLUMNS, row = place / CHART_KEY_COLUMNS;
-        double x = CHART_LEFT + (double)column * (CHART_WIDTH - CHART_LEFT) / CHART_KEY_COLUMNS;
+        size_t row = place / columns;
+        double x = CHART_LEFT + (double)(place % columns) * wide;
         double y = top + (double)(row * CHART_KEY);
         fprintf(out, "<polyline%s style=\"stroke: var(--c%zu)\" points=\"%.1f,%.1f %.1f,%.1f\"/>",
                 curve->is_dashed ? " class=\"dashed\"" : "", i, x, y, x + 26, y);
@@ -135,29 +147,46 @@ static void chart_key(FILE *out, const struct chart *chart, double top) {
 }
 
 static size_t chart_key_rows(const struct chart *chart) {
-    size_t count = 0;
+    size_t count = 0, columns = chart_columns(chart);
     for (size_t i = 0; i < CHART_CURVES; i++) {
         count += chart_curve_of(chart, i) != NULL;
     }
-    return (count + CHART_KEY_COLUMNS - 1) / CHART_KEY_COLUMNS;
+    return (count + columns - 1) / columns;
+}
+
+static void chart_titles(FILE *out, const struct chart *chart, const struct chart_frame *frame) {
+    svg_text(out, "a", (frame->left + frame->right) / 2, frame->bottom + 38, SVG_MIDDLE, "%s",
+             chart->x_title);
+    svg_text_upright(out, "a", frame->left - CHART_LEFT + 16, (frame->top + frame->bottom) / 2,
+                     chart->y_title);
 }
 
 void chart_write(FILE *out, const struct chart *chart) {
-    const double bottom = CHART_TITLE + CHART_PLOT;
-    double height = bottom + CHART_FOOT + (double)(chart_key_rows(chart) * CHART_KEY);
-    double wide = (double)CHART_WIDTH / (double)(chart->panel_count ? chart->panel_count : 1);
-    svg_begin(out, "ch", CHART_WIDTH, height, chart->title, chart_style);
+    size_t panels = chart->panel_count ? chart->panel_count : 1;
+    double each = CHART_TITLE + CHART_PLOT + CHART_FOOT, whole = chart_width(chart);
+    double wide = chart->is_narrow ? whole : whole / (double)panels;
+    double key_top = chart->is_narrow ? each * (double)panels : each;
+    double key_bottom = key_top + (double)(chart_key_rows(chart) * CHART_KEY);
+    double height = key_bottom + (chart->note ? CHART_KEY : 0) + 4;
+    svg_begin(out, "ch", whole, height, chart->title, chart_style);
+    svg_rect(out, "bg", 0, 0, whole, height, 0);
     for (size_t i = 0; i < chart->panel_count; i++) {
         const struct chart_panel *panel = &chart->panels[i];
-        struct chart_frame frame = {.left = wide * (double)i + CHART_LEFT,
-                                    .right = wide * (double)(i + 1) - CHART_RIGHT,
-                                    .top = CHART_TITLE,
-                                    .bottom = bottom};
+        double x = chart->is_narrow ? 0 : wide * (double)i;
+        double y = chart->is_narrow ? each * (double)i : 0;
+        struct chart_frame frame = {.left = x + CHART_LEFT,
+                                    .right = x + wide - CHART_RIGHT,
+                                    .top = y + CHART_TITLE,
+                                    .bottom = y + CHART_TITLE + CHART_PLOT};
         chart_fit(&frame, panel);
-        svg_text(out, "t", frame.left, 14, SVG_START, "%s", panel->title);
+        svg_text(out, "t", frame.left, y + 16, SVG_START, "%s", panel->title);
         chart_grid(out, &frame);
         chart_curves(out, &frame, panel);
+        chart_titles(out, chart, &frame);
     }
-    chart_key(out, chart, bottom + CHART_FOOT + 6);
+    chart_key(out, chart, key_top + 8);
+    if (chart->note) {
+        svg_text(out, NULL, whole - 8, key_bottom + 14, SVG_END, "%s", chart->note);
+    }
     svg_end(out);
 }

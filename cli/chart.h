@@ -1,8 +1,8 @@
 /* A chart of times over sizes, as SVG: for the page of `acre demo` and for `acre bench --chart`.
  *
  * Both axes are logarithmic, so that equal vertical distances are equal ratios. Panels are side by
- * side above one legend. The drawing is well-formed XML and includes its style, for light and dark
- * schemes. */
+ * side above one legend; in a narrow chart, for phones, they are below each other. The drawing is
+ * well-formed XML and includes its style and background, for light and dark schemes. */
 #ifndef ACRE_CLI_CHART_H
 #define ACRE_CLI_CHART_H
 
@@ -28,7 +28,10 @@ struct chart_panel {
 };
 
 struct chart {
-    const char *title; /* description for screen readers */
+    const char *title;             /* description for screen readers */
+    const char *x_title, *y_title; /* of the axes */
+    const char *note;              /* below the legend: the device and the date; or NULL */
+    bool is_narrow;
     struct chart_panel panels[CHART_PANELS];
     size_t panel_count;
 };

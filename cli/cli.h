@@ -37,16 +37,32 @@ int cmd_plan(int argc, char **argv);
 int cmd_bench(int argc, char **argv); /* in bench/ */
 int cmd_trace(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
+int cmd_symbolize(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 
 /* The options that several commands share. Each command lists those it accepts. */
 struct cli_args {
-    bool json, measure;
+    bool json, measure, force;
     const char *device; /* NULL if not given */
     const char *output; /* NULL if not given */
 };
 
-enum { CLI_KEY_JSON = 'j', CLI_KEY_DEVICE = 'd', CLI_KEY_OUTPUT = 'o', CLI_KEY_MEASURE = 'm' };
+/* A letter has the same meaning in every command: tests/cli/test_cli_help.sh compares their help.
+ * Options whose first letter is taken have no letter; their keys begin at CLI_KEY_LONG. */
+enum {
+    CLI_KEY_JSON = 'j',
+    CLI_KEY_DEVICE = 'd',
+    CLI_KEY_OUTPUT = 'o',
+    CLI_KEY_MEASURE = 'm',
+    CLI_KEY_FORCE = 'f',
+    CLI_KEY_HELP = 'h',
+    CLI_KEY_VERSION = 'V',
+    CLI_KEY_LONG = 512
+};
+
+/* Parses as argp_parse does, with -h, --help, --usage, -V and --version added (arguments.c). A
+ * usage error exits with CLI_USAGE; the added options exit with CLI_OK. */
+error_t cli_argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 
 /* Parses the options into `args`. A usage error exits with CLI_USAGE; --help and --version exit
  * with CLI_OK. */
@@ -60,13 +76,17 @@ void cli_parse_args(int argc, char **argv, const struct argp_option *options, co
  * CLI_CANNOT. */
 void cli_streams_init(void);
 
-/* Returns true if the stream is a terminal that accepts escape codes. */
+/* Return true if the stream is a terminal that accepts escape codes; cli_colour also if the user
+ * wants colour (NO_COLOR). */
+bool cli_is_terminal(FILE *stream);
 bool cli_colour(FILE *stream);
 
 /* Prints one line on stderr, beginning with "acre: ". */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Prints "acre: <what>: <status text> (<detail>)" and a second line with what to do next. */
+/* Prints "acre: <what>: <status text> (<detail>)"; without a driver only the detail. */
+void cli_say_reason(const char *what, acre_status status);
+/* Prints the same, and a second line with what to do next. */
 void cli_say_failure(const char *what, acre_status status);
 /* Returns one line that says what to do about a status; never NULL. */
 const char *cli_advice(acre_status status);
@@ -90,6 +110,11 @@ enum { CLI_NUMBER_BYTES = 32 };
 const char *cli_bytes(uint64_t bytes, char text[CLI_NUMBER_BYTES]);
 const char *cli_duration(uint64_t nanoseconds, char text[CLI_NUMBER_BYTES]);
 const char *cli_driver_version(uint32_t version, char text[CLI_NUMBER_BYTES]);
+
+/* Writes today's date in UTC, "2026-01-31", and returns it. */
+const char *cli_date(char text[CLI_NUMBER_BYTES]);
+/* Returns "cuda:0, NVIDIA H200; 2026-01-31", the note of a chart; the caller frees it. */
+char *cli_device_note(const acre_device_info *info);
 
 /* Reads the host's monotonic clock. */
 uint64_t cli_now_ns(void);
@@ -122,8 +147,20 @@ struct cli_table {
 void cli_table_begin(struct cli_table *table, const char *const *titles, size_t columns);
 void cli_table_cell(struct cli_table *table, enum cli_style style, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Prints the table on stdout and frees it. */
+/* Prints the table on stdout and frees it. On a terminal the table fits its width. */
 void cli_table_end(struct cli_table *table);
+
+/* Prints the rest of a line on stdout, of which `left` columns are used. On a terminal the text
+ * continues in the same column of further lines. */
+void cli_wrap(size_t left, const char *text);
+
+/* Replaces the line of progress on stderr, if that is a terminal. An empty text erases it. */
+void cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Return the columns and lines of a terminal; 0 if the stream is no terminal or the size is
+ * unknown. COLUMNS in the environment overrides the columns. */
+size_t cli_width(FILE *stream);
+size_t cli_height(FILE *stream);
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 

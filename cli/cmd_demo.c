@@ -345,7 +345,11 @@ int cmd_demo(int argc, char **argv) {
         {"device", CLI_KEY_DEVICE, "NAME", 0,
          "device to use: auto, cuda, cuda:1, soft, soft:1, ... (default: auto)", 0},
         {"output", CLI_KEY_OUTPUT, "FOLDER", 0,
-         "folder for index.html and plan.svg; created if needed (default: acre-demo)", 0},
+         "folder for index.html and plan.svg; created if needed (default: acre-demo). '-' writes "
+         "the page to standard output",
+         0},
+        {"force", CLI_KEY_FORCE, NULL, 0,
+         "replace index.html and plan.svg even if acre did not write them", 0},
         {0}};
     struct cli_args args;
     struct demo_result result = {0};
@@ -369,7 +373,8 @@ int cmd_demo(int argc, char **argv) {
                    "\n"
                    "The page index.html shows the device, the results, a timeline of the two\n"
                    "streams, the bandwidth of copies, the growing array and the plan. It is\n"
-                   "complete in one file. The picture of the plan is also in plan.svg.\n"
+                   "complete in one file. The picture of the plan is also in plan.svg. Files with\n"
+                   "these names are replaced only if acre wrote them, unless --force is given.\n"
                    "\n"
                    "Examples:\n"
                    "  acre demo\n"
@@ -384,6 +389,9 @@ int cmd_demo(int argc, char **argv) {
                    &args);
     struct demo demo = {.device_name = args.device ? args.device : "auto", .result = &result};
     const char *folder = args.output ? args.output : "acre-demo";
+    if (demo_page_check(folder, args.force) != CLI_OK) {
+        return CLI_CANNOT;
+    }
     cli_log_to_stderr();
     acre_status status = demo_run(&demo);
     if (status != ACRE_OK) {
@@ -393,7 +401,7 @@ int cmd_demo(int argc, char **argv) {
         wishes_free(&result.plan.wishes);
         return CLI_CANNOT;
     }
-    char *page = demo_page_write(&result, folder);
+    char *page = demo_page_write(&result, folder, args.force);
     if (!page) {
         wishes_free(&result.plan.wishes);
         return CLI_CANNOT;
@@ -404,7 +412,7 @@ int cmd_demo(int argc, char **argv) {
     }
     if (args.json) {
         demo_print_json(&result, folder, page);
-    } else {
+    } else if (strcmp(folder, "-") != 0) {
         demo_print_table(&result, page);
     }
     free(page);

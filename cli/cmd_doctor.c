@@ -95,8 +95,12 @@ static void doctor_check_configuration(struct doctor *doctor) {
     acre_device_info info;
     acre_status status = cli_device_look("auto", &info);
     if (status == ACRE_OK) {
-        doctor_add(doctor, area, "automatic choice", DOCTOR_OK, NULL, "%s:%" PRIu32 ", %s",
-                   info.driver, info.ordinal, info.name);
+        doctor_add(doctor, area, "automatic choice", DOCTOR_OK, NULL, "%s:%" PRIu32 ", %s%s",
+                   info.driver, info.ordinal, info.name,
+                   strcmp(info.driver, "soft") != 0
+                       ? ""
+                       : "; it cannot run kernels compiled by nvcc: a program that needs a GPU "
+                         "opens its device with ACRE_OPEN_NO_SOFT, or runs with ACRE_DEVICE=cuda");
     } else {
         doctor_add(doctor, area, "automatic choice", DOCTOR_PROBLEM, cli_advice(status),
                    "cannot open auto: %s (%s)", acre_status_text(status), acre_last_detail());
@@ -134,11 +138,12 @@ static void doctor_print_text(const struct doctor *doctor) {
             if (strcmp(check->area, areas[a]) != 0) {
                 continue;
             }
-            printf("  %s%-7s%s  %-*s  %s\n", cli_style_begin(stdout, styles[check->result]),
-                   doctor_word[check->result], cli_style_end(stdout), width, check->name,
-                   check->text);
+            printf("  %s%-7s%s  %-*s  ", cli_style_begin(stdout, styles[check->result]),
+                   doctor_word[check->result], cli_style_end(stdout), width, check->name);
+            cli_wrap((size_t)width + 13, check->text);
             if (check->advice) {
-                printf("  %-7s  %-*s  -> %s\n", "", width, "", check->advice);
+                printf("  %-7s  %-*s  -> ", "", width, "");
+                cli_wrap((size_t)width + 16, check->advice);
             }
         }
     }

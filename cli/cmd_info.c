@@ -71,7 +71,8 @@ json_t *cli_device_json(const acre_device_info *info) {
     cli_json_set(device, "compute_minor", cli_json_number(info->compute_minor));
     cli_json_set(device, "multiprocessors", cli_json_number(info->multiprocessors));
     cli_json_set(device, "copy_engines", cli_json_number(info->copy_engines));
-    cli_json_set(device, "bus_id", *info->bus_id ? cli_json_text(info->bus_id) : json_null());
+    bool has_bus = *info->bus_id && strcmp(info->driver, "soft") != 0; /* soft: invented */
+    cli_json_set(device, "bus_id", has_bus ? cli_json_text(info->bus_id) : json_null());
     char *uuid = info_uuid(info->uuid);
     cli_json_set(device, "uuid", uuid ? cli_json_text(uuid) : json_null());
     free(uuid);
@@ -132,9 +133,7 @@ static bool info_add_driver(struct info_list *list, const char *driver) {
     bool cuda = strcmp(driver, "cuda") == 0;
     if (cuda &&
         (status == ACRE_E_NO_DRIVER || status == ACRE_E_DRIVER_OLD || status == ACRE_E_NO_DEVICE)) {
-        const char *detail = acre_last_detail();
-        cli_say("no GPU: %s%s%s%s", acre_status_text(status), *detail ? " (" : "", detail,
-                *detail ? ")" : "");
+        cli_say_reason("no GPU", status);
         return true;
     }
     if (status != ACRE_OK) {

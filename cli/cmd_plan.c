@@ -17,24 +17,26 @@
 #include "picture.h"
 #include "replay.h"
 #include "wishes.h"
+#include "write_file.h"
 
 enum {
-    PLAN_TRACE_ALIGN = 256, /* the alignment of pools and of acre_plan */
-    PLAN_LINE = 160         /* width of the progress line, at most */
+    PLAN_TRACE_ALIGN = 256 /* the alignment of pools and of acre_plan */
 };
 
 struct plan_args {
-    bool json;
+    bool json, force;
     const char *device;               /* NULL: soft */
     uint64_t capacity, budget, align; /* 0: not given */
     const char *out, *svg, *check;
+    const char *inputs[2]; /* with --out or --svg: the FILE, and OFFSETS or NULL */
     char **files;
     size_t file_count;
 };
 
 /* The contents of one file. */
 struct plan_input {
-    const char *path;
+    const char *path; /* as messages show it */
+    const char *source;
     struct file_bytes packed, text; /* names may point into either */
     struct wishes wishes;
     struct events events; /* of a trace; settled */
@@ -45,10 +47,10 @@ struct plan_input {
 
 enum {
     PLAN_KEY_CAPACITY = 'c',
-    PLAN_KEY_BUDGET = 'b',
     PLAN_KEY_ALIGN = 'a',
-    PLAN_KEY_SVG = 's',
-    PLAN_KEY_CHECK = 'k'
+    PLAN_KEY_CHECK = 'k',
+    PLAN_KEY_BUDGET = CLI_KEY_LONG,
+    PLAN_KEY_SVG
 };
 
 static const struct argp_option plan_options[] = {
@@ -69,6 +71,7 @@ static const struct argp_option plan_options[] = {
      "write the plan to FILE as CSV: id,offset in the order of the input. Not written if the plan "
      "does not fit",
      0},
+    {"output", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
     {"svg", PLAN_KEY_SVG, "FILE", 0,
      "draw the plan into FILE as SVG: time to the right, addresses upwards, one box per buffer, "
      "coloured by size; below it the live bytes",
@@ -77,6 +80,8 @@ static const struct argp_option plan_options[] = {
      "do not place: check the plan in the file OFFSETS, which has the columns id and offset; other "
      "columns are ignored",
      0},
+    {"force", CLI_KEY_FORCE, NULL, 0,
+     "replace an input or a file that acre did not write with --out or --svg", 0},
     {"device", CLI_KEY_DEVICE, "NAME", 0,
      "device of the pool on which a trace is replayed (default: a soft device; without "
      "ACRE_SOFT_BYTES twice as large as the trace needs)",
@@ -108,13 +113,25 @@ static uint64_t plan_parse_budget(struct argp_state *state, const char *text) {
     return value;
 }
 
-static void plan_parse_end(struct argp_state *state, const struct plan_args *args) {
+static void plan_parse_end(struct argp_state *state, struct plan_args *args) {
+    bool to_stdout = write_is_stdout(args->out) || write_is_stdout(args->svg);
     if (args->file_count > 1 && (args->out || args->svg || args->check)) {
         argp_error(state, "--out, --svg and --check take one FILE, not %zu", args->file_count);
     }
     if (args->check && (args->out || args->budget)) {
         argp_error(state, "--check places nothing: it cannot be combined with --out or --budget");
     }
+    if (args->out && args->svg && strcmp(args->out, args->svg) == 0) {
+        argp_error(state, "--out and --svg name the same file");
+    }
+    if (args->json && to_stdout) {
+        argp_error(state, "--json and '-' both write to standard output: choose one");
+    }
+    if (args->file_count == 1 && write_is_stdout(args->files[0]) && write_is_stdout(args->check)) {
+        argp_error(state, "FILE and --check cannot both be standard input");
+    }
+    args->inputs[0] = args->file_count == 1 ? args->files[0] : NULL;
+    args->inputs[1] = args->check;
 }
 
 static error_t plan_parse(int key, char *arg, struct argp_state *state) {
@@ -128,6 +145,9 @@ static error_t plan_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case CLI_KEY_OUTPUT:
         args->out = arg;
+        return 0;
+    case CLI_KEY_FORCE:
+        args->force = true;
         return 0;
     case PLAN_KEY_SVG:
         args->svg = arg;
@@ -169,7 +189,7 @@ static void plan_input_free(struct plan_input *input) {
 }
 
 static int plan_read(struct plan_input *input) {
-    int code = file_load(input->path, &input->packed);
+    int code = file_load(input->source, &input->packed);
     const unsigned char *bytes = input->packed.at;
     size_t count = input->packed.count;
     code = code ? code : file_unpack(input->path, &bytes, &count, &input->text);
@@ -207,15 +227,14 @@ static void plan_show(void *arg, const struct acre__place_result *so_far) {
     struct plan_progress *progress = arg;
     uint64_t now = cli_now_ns();
     char text[CLI_NUMBER_BYTES];
-    if (now - progress->shown_ns < 200000000 || !isatty(STDERR_FILENO)) {
+    if (now - progress->shown_ns < 200000000) {
         return;
     }
     progress->shown_ns = now;
-    fprintf(stderr,
-            "\r%.40s: %s, %" PRIu64 " nodes, best %" PRIu64 " bytes, lower bound %" PRIu64
-            "; Ctrl-C accepts it  ",
-            progress->path, cli_duration(now - progress->begin_ns, text), so_far->nodes,
-            so_far->bytes, so_far->lower_bound);
+    cli_progress("%.40s: %s, %" PRIu64 " nodes, best %" PRIu64 " bytes, lower bound %" PRIu64
+                 "; Ctrl-C accepts it",
+                 progress->path, cli_duration(now - progress->begin_ns, text), so_far->nodes,
+                 so_far->bytes, so_far->lower_bound);
 }
 
 /* Returns the first buffer with which sizes, alignments or offsets exceed the placer's limit. */
@@ -299,7 +318,7 @@ static int plan_place(const struct plan_args *args, struct wishes *wishes,
     answer->time_ns = cli_now_ns() - progress.begin_ns;
     sigaction(SIGINT, &before, NULL);
     if (progress.shown_ns != progress.begin_ns) {
-        fprintf(stderr, "\r%*s\r", PLAN_LINE, "");
+        cli_progress("%s", "");
     }
     if (error) {
         return plan_refused(answer->path, wishes, error);
@@ -336,12 +355,15 @@ static acre_status plan_open(const struct plan_args *args, uint64_t peak_bytes,
 /* Replays the trace on a pool. If the device has too little memory, that is not a finding about the
  * plan: the comparison could not be made, so the code is CLI_CANNOT. */
 static int plan_replay(const struct plan_args *args, const struct plan_input *input,
-                       struct plan_answer *answer) {
+                       struct plan_answer *answer, acre_status *said) {
     struct replay_results results = {0};
     acre_device *device = NULL;
     acre_status status = plan_open(args, input->events.peak_bytes, &device);
     if (status) {
-        cli_say_failure("cannot open the device for the pool", status);
+        if (*said != status) { /* once for all traces */
+            cli_say_failure("cannot open the device for the pool", status);
+        }
+        *said = status;
         return CLI_CANNOT;
     }
     const struct replay_how how = {.passes = 1};
@@ -359,34 +381,31 @@ static int plan_replay(const struct plan_args *args, const struct plan_input *in
 
 /* ---- output files ---------------------------------------------------------------------------- */
 
-static FILE *plan_create(const char *path) {
-    FILE *out = fopen(path, "we");
-    if (!out) {
-        cli_say("cannot write %s: %s", path, strerror(errno));
-    }
-    return out;
+/* Describes an output file. The inputs are the FILE and the offsets of --check. */
+static struct write_file plan_output(const struct plan_args *args, const char *path,
+                                     enum write_kind kind) {
+    return (struct write_file){.path = path,
+                               .kind = kind,
+                               .force = args->force,
+                               .inputs = args->inputs,
+                               .input_count = sizeof args->inputs / sizeof args->inputs[0]};
 }
 
-static int plan_close(const char *path, FILE *out) {
-    bool failed = ferror(out) != 0;
-    errno = 0;
-    if (fclose(out) != 0 || failed) {
-        cli_say("cannot write %s: %s", path, errno ? strerror(errno) : "a write failed");
-        return CLI_CANNOT;
-    }
-    return CLI_OK;
+/* Checks the output files before the search. Returns CLI_OK, or CLI_CANNOT after a message. */
+static int plan_check_outputs(const struct plan_args *args) {
+    const struct write_file out = plan_output(args, args->out, WRITE_OFFSETS);
+    const struct write_file svg = plan_output(args, args->svg, WRITE_SVG);
+    int code = args->out ? write_check(&out) : CLI_OK;
+    return args->svg && code == CLI_OK ? write_check(&svg) : code;
 }
 
-static int plan_write_offsets(const char *path, const struct wishes *wishes) {
-    FILE *out = plan_create(path);
-    if (!out) {
-        return CLI_CANNOT;
-    }
-    wishes_write_offsets(out, wishes);
-    return plan_close(path, out);
+static int plan_write_offsets(const struct plan_args *args, const struct wishes *wishes) {
+    struct write_file file = plan_output(args, args->out, WRITE_OFFSETS);
+    wishes_write_offsets(write_begin(&file), wishes);
+    return write_end(&file);
 }
 
-static int plan_draw(const char *path, const struct plan_input *input,
+static int plan_draw(const struct plan_args *args, const struct plan_input *input,
                      const struct plan_answer *answer) {
     const char *slash = strrchr(input->path, '/');
     const struct picture picture = {.wishes = &input->wishes,
@@ -396,12 +415,9 @@ static int plan_draw(const char *path, const struct plan_input *input,
                                     .bytes = answer->placed.bytes,
                                     .lower_bound = answer->placed.lower_bound,
                                     .capacity = answer->capacity_bytes};
-    FILE *out = plan_create(path);
-    if (!out) {
-        return CLI_CANNOT;
-    }
-    picture_write(out, &picture);
-    return plan_close(path, out);
+    struct write_file file = plan_output(args, args->svg, WRITE_SVG);
+    picture_write(write_begin(&file), &picture);
+    return write_end(&file);
 }
 
 /* ---- all files ------------------------------------------------------------------------------- */
@@ -453,17 +469,17 @@ static int plan_answer(const struct plan_args *args, struct plan_input *input,
         return code;
     }
     if (args->out && code == CLI_OK) {
-        code = plan_worse(code, plan_write_offsets(args->out, &input->wishes));
+        code = plan_worse(code, plan_write_offsets(args, &input->wishes));
     }
     if (args->svg && answer.wrong && !answer.placed.bytes) {
         cli_say("%s: nothing to draw: not every buffer has a valid offset", args->svg);
     } else if (args->svg && answer.placed.is_refused) {
         cli_say("%s: nothing to draw: nothing was placed", args->svg);
     } else if (args->svg) { /* also draws an invalid plan: the picture shows the overlap */
-        code = plan_worse(code, plan_draw(args->svg, input, &answer));
+        code = plan_worse(code, plan_draw(args, input, &answer));
     }
     if (input->is_trace) {
-        code = plan_worse(code, plan_replay(args, input, &answer));
+        code = plan_worse(code, plan_replay(args, input, &answer, &answers->open_status));
     }
     *plan_add(answers) = answer;
     return code;
@@ -472,7 +488,7 @@ static int plan_answer(const struct plan_args *args, struct plan_input *input,
 static int plan_files(const struct plan_args *args, struct plan_answers *answers) {
     int worst = CLI_OK;
     for (size_t i = 0; i < args->file_count; i++) {
-        struct plan_input input = {.path = args->files[i]};
+        struct plan_input input = {.path = file_name(args->files[i]), .source = args->files[i]};
         int code = plan_read(&input);
         code = code ? code : plan_answer(args, &input, answers);
         plan_input_free(&input);
@@ -530,6 +546,10 @@ int cmd_plan(int argc, char **argv) {
                "best plan so far; a second Ctrl-C ends the program. On a terminal, long\n"
                "searches show their progress.\n"
                "\n"
+               "FILE '-' is standard input. --out - or --svg - writes to standard output instead\n"
+               "of the tables. An existing file is replaced only if acre wrote it, and an input\n"
+               "never, unless --force is given.\n"
+               "\n"
                "--out, --svg and --check need exactly one FILE. Otherwise all files are tried,\n"
                "and the exit status is the largest one. A damaged file is refused with its\n"
                "line and column. With --check, a message names the two buffers that overlap,\n"
@@ -550,14 +570,18 @@ int cmd_plan(int argc, char **argv) {
                "  64  wrong usage\n"};
     struct plan_args args = {0};
     struct plan_answers answers = {0};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
+    if (cli_argp_parse(&argp, argc, argv, 0, &args) != 0) {
         return CLI_USAGE;
     }
     cli_log_to_stderr();
-    int code = plan_files(&args, &answers);
+    int code = plan_check_outputs(&args);
+    if (code) {
+        return code;
+    }
+    code = plan_files(&args, &answers);
     if (args.json) {
         plan_print_json(&answers);
-    } else {
+    } else if (!write_is_stdout(args.out) && !write_is_stdout(args.svg)) {
         plan_print(&answers);
     }
     for (size_t i = 0; i < answers.count; i++) {

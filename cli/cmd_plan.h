@@ -27,6 +27,7 @@ struct plan_answer {
 struct plan_answers {
     struct plan_answer *list;
     size_t count;
+    acre_status open_status; /* why the device for the pool could not be opened; already reported */
 };
 
 /* Checks the plan in the file answer->offsets, stores its offsets in the wishes, and fills the

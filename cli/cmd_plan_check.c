@@ -107,9 +107,10 @@ int plan_check(struct wishes *wishes, struct plan_answer *answer) {
     int code = file_load(answer->offsets, &packed);
     const unsigned char *bytes = packed.at;
     size_t count = packed.count;
-    code = code ? code : file_unpack(answer->offsets, &bytes, &count, &text);
+    const char *name_of_file = file_name(answer->offsets);
+    code = code ? code : file_unpack(name_of_file, &bytes, &count, &text);
     if (code == CLI_OK) {
-        code = wishes_read_offsets(answer->offsets, bytes, count, wishes, &missing);
+        code = wishes_read_offsets(name_of_file, bytes, count, wishes, &missing);
     }
     free(packed.at);
     free(text.at);

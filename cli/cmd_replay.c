@@ -3,12 +3,13 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "events_file.h"
 #include "replay.h"
 
 enum {
     REPLAY_KEY_POOL = 'p',
     REPLAY_KEY_PASSES = 'n',
-    REPLAY_KEY_LAG = 512, /* no short options: -l and -w have other meanings in other commands */
+    REPLAY_KEY_LAG = CLI_KEY_LONG,
     REPLAY_KEY_THREADS,
     REPLAY_KEY_WARMUP,
     REPLAY_PASSES = 1000
@@ -76,9 +77,9 @@ static int replay_files(acre_device *device, const struct replay_args *args,
                         struct replay_results *results) {
     int worst = CLI_OK;
     for (size_t i = 0; i < args->file_count; i++) {
-        const char *path = args->files[i];
+        const char *path = file_name(args->files[i]);
         struct events events;
-        int code = events_read(path, &events);
+        int code = events_read(args->files[i], &events);
         code = code ? code : events_settle(path, &events);
         if (code == CLI_OK) {
             code = replay_run(device, &args->how, path, &events, results);
@@ -127,7 +128,7 @@ int cmd_replay(int argc, char **argv) {
                "  lifetimes  id,lower,upper,size, as for 'acre plan'; at equal times frees\n"
                "             come first\n"
                "The contents of a file determine its format. A file may be compressed with\n"
-               "gzip.\n"
+               "gzip. FILE '-' is standard input.\n"
                "\n"
                "The pool has default options. Each stream of the trace has its own stream of\n"
                "the device. The calls are made in the order of the file, by one thread unless\n"
@@ -169,7 +170,7 @@ int cmd_replay(int argc, char **argv) {
                "  2   a file is damaged, or a trace could not be replayed\n"
                "  64  wrong usage\n"};
     struct replay_args args = {.how = {.passes = 1}};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
+    if (cli_argp_parse(&argp, argc, argv, 0, &args) != 0) {
         return CLI_USAGE;
     }
     cli_log_to_stderr();

@@ -1,8 +1,11 @@
 /* acre run: runs a program with acre's stand-ins for NVIDIA's libraries.
  *
  * The stand-ins (standin/) are preloaded by their paths. The loader uses a library that is already
- * loaded for any later request of the same name, whatever the program's RPATH is. The program then
- * replaces this process by execvp, so that signals, terminal and exit code are the program's. */
+ * loaded for any later request of the same name, whatever the program's RPATH is.
+ *
+ * Without a report the program replaces this process by execvp, so that signals, terminal and exit
+ * code are the program's. With a report it runs in a child (run_watch.c), so that the tool can
+ * still report after the program has crashed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,6 +17,7 @@
 #include "base/parse.h"
 #include "cli.h"
 #include "elf_static.h"
+#include "run_watch.h"
 
 /* Path from the folder of the installed tool to the library folder; the build sets it. */
 #ifndef ACRE_TO_LIBRARIES
@@ -24,6 +28,9 @@ enum {
     RUN_KEY_STATS = 's',
     RUN_KEY_LEAKS = 'l',
     RUN_KEY_BYTES = 'b',
+    RUN_KEY_ERRORS = 1000, /* long options only */
+    RUN_KEY_CHECK,
+    RUN_KEY_SUPPRESS,
     RUN_NOT_FOUND = 127, /* the exit codes of shells and env(1) */
     RUN_NOT_STARTED = 126,
     RUN_FIRST_FD = 100 /* programs may rely on low descriptor numbers being free */
@@ -33,16 +40,18 @@ static const char *const run_libraries[] = {"libcuda.so.1", "libcudart.so.13"};
 enum { RUN_LIBRARIES = sizeof run_libraries / sizeof run_libraries[0] };
 
 struct run_args {
-    const char *device, *bytes; /* NULL if not given */
-    bool stats, leaks;
-    char **program; /* and its arguments, terminated by NULL */
+    const char *device, *bytes, *rules, *out; /* NULL if not given */
+    unsigned wants;                           /* enum run_want */
+    char **program;                           /* and its arguments, terminated by NULL */
+    const struct run_watch *watch;            /* NULL without a report */
+    const char *folder;                       /* of the libraries */
 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
 static const struct argp_option run_options[] = {
     {"device", CLI_KEY_DEVICE, "NAME", 0,
-     "required: soft, a device in software (the only one supported)", 0},
+     "soft, a device in software: the default, and the only one supported", 0},
     {"stats", RUN_KEY_STATS, NULL, 0,
      "when the program exits, print a table of its memory on stderr: for each kind, the number of "
      "allocations and frees, the peak, and what is left",
@@ -50,6 +59,19 @@ static const struct argp_option run_options[] = {
     {"leaks", RUN_KEY_LEAKS, NULL, 0,
      "when the program exits, list memory that was not freed on stderr, grouped by call and "
      "caller; if there is any, exit status 0 becomes 1",
+     0},
+    {"errors", RUN_KEY_ERRORS, NULL, 0,
+     "when the program exits, list CUDA calls that returned an error on stderr, grouped by call, "
+     "error and caller; if there is any, exit status 0 becomes 1",
+     0},
+    {"check", RUN_KEY_CHECK, NULL, 0,
+     "report races, which are uses of memory that nothing orders, as with ACRE_SOFT_CHECK=yes; if "
+     "there is any, exit status 0 becomes 1",
+     0},
+    {"suppress", RUN_KEY_SUPPRESS, "FILE", 0,
+     "leave out findings that match a line of FILE, such as leak:libfoo.so", 0},
+    {"json", CLI_KEY_JSON, "FILE", OPTION_ARG_OPTIONAL,
+     "write the reports as JSON, one line for each process, to FILE (default: stderr; -: stdout)",
      0},
     {"bytes", RUN_KEY_BYTES, "BYTES", 0,
      "memory of the device, such as 8GiB; 2MiB to 16TiB (default: ACRE_SOFT_BYTES, or a quarter of "
@@ -84,23 +106,40 @@ static const char run_doc[] =
     "  gets no such line.\n"
     "\n"
     "Reports:\n"
-    "  --stats and --leaks print when the program exits. A program that ends by a\n"
-    "  signal or by _exit prints neither. --leaks also lists memory that was still\n"
-    "  allocated when its context was destroyed or reset. 'addr2line -e PROGRAM\n"
-    "  0x11d8' shows the source line of program+0x11d8.\n"
+    "  --stats, --leaks, --errors, --check and --json print when the program\n"
+    "  exits. If it calls abort or _exit, or a signal kills it, acre prints its\n"
+    "  report afterwards. --leaks also lists memory that was still allocated when\n"
+    "  its context was destroyed or reset and, of a program that uses acre itself,\n"
+    "  devices that are still open and blocks that were not freed before\n"
+    "  acre_close. With any report, calls that the soft device does not support are\n"
+    "  listed at exit, too. --errors does not count cudaErrorNotReady, nor a query\n"
+    "  of an address that CUDA does not know. 'addr2line -e PROGRAM 0x11d8' shows\n"
+    "  the source line of program+0x11d8.\n"
     "  Processes that the program starts have their own soft devices. They print\n"
     "  their own reports, with their process number.\n"
-    "  With ACRE_SOFT_CHECK=yes, uses of memory that nothing orders are reported at\n"
-    "  exit.\n"
+    "\n"
+    "Suppressions:\n"
+    "  Each line of the file is leak:PATTERN, error:PATTERN or race:PATTERN. '#'\n"
+    "  begins a comment. The pattern must match the call (cudaMalloc), its place\n"
+    "  (libfoo.so+0x11d8), its module (libfoo.so) or the error\n"
+    "  (cudaErrorInvalidValue) entirely; for a race, its text. '*' matches any\n"
+    "  text. A line at exit names each suppression that matched nothing.\n"
+    "\n"
+    "Signals:\n"
+    "  With a report the program runs in a child of acre. acre forwards signals\n"
+    "  that it gets from other processes to the program. If a signal kills the\n"
+    "  program, acre prints the report and ends by the same signal.\n"
     "\n"
     "Examples:\n"
-    "  acre run --device soft -- ./program --its --arguments\n"
-    "  acre run --device soft --leaks --bytes 2GiB -- ctest\n"
-    "  ACRE_SOFT_CHECK=yes acre run --device soft -- ./program\n"
+    "  acre run -- ./program --its --arguments\n"
+    "  acre run --leaks --errors --check -- ./program\n"
+    "  acre run --leaks --bytes 2GiB -- ctest\n"
+    "  acre run --errors --suppress known.txt --json=report.json -- ./program\n"
     "\n"
     "Exit status:\n"
     "  The exit status is the program's, with these exceptions:\n"
-    "  1    the program returned 0, and --leaks or ACRE_SOFT_CHECK found something\n"
+    "  1    the program returned 0, and --leaks, --errors, --check or\n"
+    "       ACRE_SOFT_CHECK found something\n"
     "  2    the program could not use CUDA, or the device or libraries are missing\n"
     "  64   wrong usage\n"
     "  126  the program cannot be started\n"
@@ -121,10 +160,23 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
         args->device = arg;
         return 0;
     case RUN_KEY_STATS:
-        args->stats = true;
+        args->wants |= RUN_WANT_STATS;
         return 0;
     case RUN_KEY_LEAKS:
-        args->leaks = true;
+        args->wants |= RUN_WANT_LEAKS;
+        return 0;
+    case RUN_KEY_ERRORS:
+        args->wants |= RUN_WANT_ERRORS;
+        return 0;
+    case RUN_KEY_CHECK:
+        args->wants |= RUN_WANT_CHECK;
+        return 0;
+    case RUN_KEY_SUPPRESS:
+        args->rules = arg;
+        return 0;
+    case CLI_KEY_JSON:
+        args->wants |= RUN_WANT_JSON;
+        args->out = arg;
         return 0;
     case RUN_KEY_BYTES:
         run_parse_bytes(state, arg);
@@ -137,8 +189,8 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
         argp_error(state, "no program given");
         return 0;
     case ARGP_KEY_END:
-        if (!args->device) {
-            argp_error(state, "--device soft is missing");
+        if (args->rules && !args->wants) {
+            argp_error(state, "--suppress needs --leaks, --errors or --check");
         }
         return 0;
     default:
@@ -229,19 +281,56 @@ static char *run_in_front(const char *value, const char *name) {
     return cli_format("%s%s%s", value, before && *before ? ":" : "", before ? before : "");
 }
 
+/* Returns the value of ACRE_RUN; standin/driver_run.c describes it. */
+static char *run_words(const struct run_args *args) {
+    char *words = cli_format("%ld", (long)getpid());
+    const struct {
+        const char *word;
+        unsigned want;
+    } rows[] = {
+#define RUN_WANT(want, word, bit) {word, bit},
+        RUN_WANTS(RUN_WANT)
+#undef RUN_WANT
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (args->wants & rows[i].want) {
+            char *more = cli_format("%s,%s", words, rows[i].word);
+            free(words);
+            words = more;
+        }
+    }
+    if (args->watch) {
+        long tool = (long)getppid();
+        char *out = args->watch->out < 0 ? cli_format("%s", "")
+                                         : cli_format(",out=%ld/%d", tool, args->watch->out);
+        char *more = cli_format("%s,file=%ld/%d%s", words, tool, args->watch->file, out);
+        free(words);
+        free(out);
+        words = more;
+    }
+    return words;
+}
+
 /* Sets the environment of the program. Libraries that are already preloaded stay in front, since a
  * sanitizer's library must be the first. If the program itself links the sanitizer,
  * verify_asan_link_order=0 keeps it from complaining that it is not the first. Programs that open
  * libcuda.so by that name find it through LD_LIBRARY_PATH: it is the library already loaded. */
-static void run_set_environment(const struct run_args *args, const char *folder) {
+static void run_set_environment(const struct run_args *args) {
+    const char *folder = args->folder;
     const char *before = getenv("LD_PRELOAD");
     run_set("LD_PRELOAD",
             cli_format("%s%s%s/%s:%s/%s", before ? before : "", before && *before ? ":" : "",
                        folder, run_libraries[0], folder, run_libraries[1]));
     run_set("LD_LIBRARY_PATH", run_in_front(folder, "LD_LIBRARY_PATH"));
     run_set("ASAN_OPTIONS", run_in_front("verify_asan_link_order=0", "ASAN_OPTIONS"));
-    run_set("ACRE_RUN", cli_format("%ld%s%s", (long)getpid(), args->stats ? ",stats" : "",
-                                   args->leaks ? ",leaks" : ""));
+    run_set("ACRE_RUN", run_words(args));
+    if (args->wants & RUN_WANT_CHECK) {
+        run_set("ACRE_SOFT_CHECK", cli_format("yes"));
+    }
+    if (args->wants & (RUN_WANT_CHECK | RUN_WANT_LEAKS)) {
+        setenv("ACRE_STACKS", "8",
+               0); /* races and acre's blocks name calls; the user's value stays */
+    }
     if (args->bytes) {
         run_set("ACRE_SOFT_BYTES", cli_format("%s", args->bytes));
     }
@@ -272,13 +361,23 @@ static bool run_is_static(const char *program) {
     }
 }
 
+/* Replaces this process by the program. Returns an exit code if that fails. */
+static int run_start(const void *user) {
+    const struct run_args *args = user;
+    run_set_environment(args);
+    execvp(args->program[0], args->program);
+    int error = errno;
+    cli_say("cannot run %.200s: %s", args->program[0], strerror(error));
+    return error == ENOENT ? RUN_NOT_FOUND : RUN_NOT_STARTED;
+}
+
 int cmd_run(int argc, char **argv) {
     static const struct argp argp = {.options = run_options,
                                      .parser = run_parse,
                                      .args_doc = "[--] PROGRAM [ARGUMENT...]",
                                      .doc = run_doc};
-    struct run_args args = {0};
-    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0) {
+    struct run_args args = {.device = "soft"};
+    if (cli_argp_parse(&argp, argc, argv, ARGP_IN_ORDER, &args) != 0) {
         return CLI_USAGE;
     }
     if (strcmp(args.device, "soft") != 0 && strcmp(args.device, "soft:0") != 0) {
@@ -295,10 +394,15 @@ int cmd_run(int argc, char **argv) {
     if (!folder) {
         return CLI_CANNOT;
     }
-    run_set_environment(&args, folder);
+    struct run_watch watch = {.wants = args.wants};
+    int code = args.wants ? run_watch_begin(&watch, args.rules, args.out) : CLI_OK;
+    args.folder = folder;
+    if (code == CLI_OK && args.wants) {
+        args.watch = &watch;
+        code = run_watch_program(&watch, run_start, &args);
+    } else if (code == CLI_OK) {
+        code = run_start(&args);
+    }
     free(folder);
-    execvp(args.program[0], args.program);
-    int error = errno;
-    cli_say("cannot run %.200s: %s", args.program[0], strerror(error));
-    return error == ENOENT ? RUN_NOT_FOUND : RUN_NOT_STARTED;
+    return code;
 }

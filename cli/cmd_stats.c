@@ -36,28 +36,65 @@ static bool ends_with(const char *text, const char *end) {
 
 /* ---- text ---- */
 
-static void print_row(struct cli_table *table, const struct acre__stats_names *names,
-                      const struct acre__stats_row *row) {
+static bool is_peak(const char *counter) {
+    return strstr(counter, "peak") != NULL;
+}
+
+static void print_counter(struct cli_table *table, const char *object, const char *counter,
+                          uint64_t value) {
     char text[CLI_NUMBER_BYTES];
-    bool is_first = true;
-    for (uint64_t i = 0; i < names->count; i++) {
-        const char *counter = names->counters[i];
-        cli_table_cell(table, CLI_BOLD, "%s", is_first ? row->name : "");
-        cli_table_cell(table, CLI_PLAIN, "%s", counter);
-        if (ends_with(counter, "_bytes")) {
-            cli_table_cell(table, CLI_PLAIN, "%s", cli_bytes(row->values[i], text));
-        } else {
-            cli_table_cell(table, CLI_PLAIN, "%" PRIu64, row->values[i]);
-        }
-        is_first = false;
+    cli_table_cell(table, CLI_BOLD, "%s", object);
+    cli_table_cell(table, CLI_PLAIN, "%s", counter);
+    if (ends_with(counter, "_bytes")) {
+        cli_table_cell(table, CLI_PLAIN, "%s", cli_bytes(value, text));
+    } else {
+        cli_table_cell(table, CLI_PLAIN, "%" PRIu64, value);
     }
 }
 
-static void stats_print(const struct stats_view *view, bool is_running) {
+/* The lines that fit on the terminal, and the number of those that did not. */
+struct stats_lines {
+    size_t room, hidden;
+};
+
+static bool lines_take(struct stats_lines *lines) {
+    bool fits = lines->room > 0;
+    lines->room -= fits;
+    lines->hidden += !fits;
+    return fits;
+}
+
+/* Adds the counters of a device or a pool that are not 0, peaks first, as far as there is room. */
+static void print_row(struct cli_table *table, const struct acre__stats_names *names,
+                      const struct acre__stats_row *row, struct stats_lines *lines) {
+    const char *object = row->name;
+    bool is_idle = true;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint64_t i = 0; i < names->count; i++) {
+            if (!row->values[i] || is_peak(names->counters[i]) != (pass == 0)) {
+                continue;
+            }
+            is_idle = false;
+            if (lines_take(lines)) {
+                print_counter(table, object, names->counters[i], row->values[i]);
+                object = "";
+            }
+        }
+    }
+    if (is_idle && lines_take(lines)) {
+        cli_table_cell(table, CLI_BOLD, "%s", object);
+        cli_table_cell(table, CLI_DIM, "all counters");
+        cli_table_cell(table, CLI_DIM, "0");
+    }
+}
+
+/* Prints at most `room` lines of counters. */
+static void stats_print(const struct stats_view *view, bool is_running, size_t room) {
     static const char *const titles[] = {"OBJECT", "COUNTER", ">VALUE"};
     char text[CLI_NUMBER_BYTES];
     struct acre__stats_row row;
     struct cli_table table;
+    struct stats_lines lines = {.room = room};
     printf("process %" PRIu32 "%s, acre %s, last written %s ago\n\n", view->header.pid,
            is_running ? "" : " (ended)", view->header.library,
            cli_duration(age_ns(stats_refreshed_ns(view)), text));
@@ -65,11 +102,14 @@ static void stats_print(const struct stats_view *view, bool is_running) {
     for (unsigned kind = 1; kind < ACRE__STATS_KINDS; kind++) {
         for (size_t i = 0; i < view->header.row_count; i++) {
             if (stats_row(view, i, &row) && row.kind == kind) {
-                print_row(&table, &view->header.kinds[kind], &row);
+                print_row(&table, &view->header.kinds[kind], &row, &lines);
             }
         }
     }
     cli_table_end(&table);
+    if (lines.hidden) {
+        printf("... and %zu more: the terminal has too few lines\n", lines.hidden);
+    }
     if (view->header.rows_missing) {
         printf("\n%" PRIu32 " more devices or pools did not fit into the file\n",
                view->header.rows_missing);
@@ -118,14 +158,29 @@ static void stats_sleep(double seconds) {
     }
 }
 
-/* Prints once, or with --watch until the program ends. */
+/* Returns the lines of counters that fit on the terminal below the header; without a terminal there
+ * is no limit. */
+static size_t stats_room(void) {
+    enum { STATS_OTHERS = 7 }; /* header, titles, messages, the cursor */
+    size_t height = cli_height(stdout);
+    return height > STATS_OTHERS ? height - STATS_OTHERS : height ? 1 : SIZE_MAX;
+}
+
+/* Prints once, or with --watch until the program ends. On a terminal --watch repaints in place: all
+ * of a screen is written at once, so that it does not flicker. */
 static void stats_show(const struct stats_view *view, const struct stats_args *args) {
+    bool repaints = args->watch_seconds != 0 && !args->json && cli_is_terminal(stdout);
+    if (repaints) {
+        (void)setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+        fputs("\033[2J", stdout);
+    }
     for (;;) {
         bool is_running = stats_is_running(view);
+        fputs(repaints ? "\033[H\033[J" : "", stdout);
         if (args->json) {
             stats_json(view, is_running);
         } else {
-            stats_print(view, is_running);
+            stats_print(view, is_running, repaints ? stats_room() : SIZE_MAX);
         }
         if (!is_running) {
             cli_say("process %" PRIu32 " has ended: these are its last figures", view->header.pid);
@@ -134,7 +189,7 @@ static void stats_show(const struct stats_view *view, const struct stats_args *a
             return;
         }
         stats_sleep(args->watch_seconds);
-        if (!args->json) {
+        if (!args->json && !repaints) {
             putchar('\n');
         }
     }
@@ -172,7 +227,8 @@ int cmd_stats(int argc, char **argv) {
         {"json", CLI_KEY_JSON, NULL, 0,
          "print JSON (schema acre-stats/1); with --watch one document each time", 0},
         {"watch", STATS_KEY_WATCH, "SECONDS", 0,
-         "print again every SECONDS (0.01 to 86400) until the program ends", 0},
+         "print again every SECONDS (0.01 to 86400) until the program ends; on a terminal in place",
+         0},
         {0}};
     static const struct argp argp = {
         .options = options,
@@ -180,9 +236,10 @@ int cmd_stats(int argc, char **argv) {
         .args_doc = "FILE|PID",
         .doc = "Shows the statistics of a running program.\v"
                "The program must run with ACRE_STATS=FILE. The argument is that file, or the\n"
-               "number of the process. The table has the counters of each device and each\n"
-               "pool. If the program has ended, the file has its last figures, and a message\n"
-               "says so.\n"
+               "number of the process; '-' reads the file from standard input. The table has\n"
+               "the counters of each device and each pool that are not 0, peaks first; --json\n"
+               "has all. If the program has ended, the file has its last figures, and a\n"
+               "message says so.\n"
                "\n"
                "Examples:\n"
                "  ACRE_STATS=program.stats ./program &\n"
@@ -196,7 +253,7 @@ int cmd_stats(int argc, char **argv) {
                "  64  wrong usage\n"};
     struct stats_args args = {0};
     struct stats_view view;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
+    if (cli_argp_parse(&argp, argc, argv, 0, &args) != 0) {
         return CLI_USAGE;
     }
     /* A number is a process, unless there is a file with that name. */

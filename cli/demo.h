@@ -85,8 +85,12 @@ acre_status demo_plan(acre_device *device, struct demo_part *part, struct demo_p
 void demo_cuda(struct demo_part *part);
 int demo_cuda_program(void);
 
+/* Checks whether the page may be written: write_file.h says which files are replaced. Returns
+ * CLI_OK, or CLI_CANNOT after a message. */
+int demo_page_check(const char *folder, bool force);
 /* Writes <folder>/index.html and the picture of the plan, <folder>/plan.svg. Creates the folder and
- * its parents. Returns the path of the page, which the caller frees, or NULL after a message. */
-char *demo_page_write(const struct demo_result *result, const char *folder);
+ * its parents. Folder "-" writes the page to standard output, without the picture. Returns the path
+ * of the page, which the caller frees, or NULL after a message. */
+char *demo_page_write(const struct demo_result *result, const char *folder, bool force);
 
 #endif

@@ -12,6 +12,7 @@
 #include "demo.h"
 #include "picture.h"
 #include "svg.h"
+#include "write_file.h"
 
 /* ---- small pieces ---------------------------------------------------------------------------- */
 
@@ -46,7 +47,7 @@ static const char page_head[] =
     "  font-size: 0.82rem; }\n"
     ".chip.yes { border-color: var(--a); color: var(--a); }\n"
     ".chip.no { color: var(--soft); text-decoration: line-through; opacity: 0.75; }\n"
-    ".wide { overflow-x: auto; }\n"
+    "code { overflow-wrap: anywhere; } .narrow { display: none; }\n"
     "table { border-collapse: collapse; width: 100%; font-size: 0.92rem; }\n"
     "th { text-align: left; color: var(--soft); font-weight: 500; font-size: 0.82rem; }\n"
     "th, td { padding: 0.4rem 0.9rem 0.4rem 0; border-bottom: 1px solid var(--line);\n"
@@ -56,7 +57,7 @@ static const char page_head[] =
     "td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }\n"
     ".ok { color: var(--good); font-weight: 600; } .failed { color: var(--bad); font-weight: 600; "
     "}\n"
-    "svg { display: block; width: 100%; min-width: 46rem; height: auto; }\n"
+    "svg { display: block; width: 100%; height: auto; }\n"
     "svg text { fill: var(--soft); font-size: 12px; } svg .lane { fill: var(--ink);\n"
     "  font-size: 13px; font-weight: 600; }\n"
     "svg .grid { stroke: var(--line); } svg .rail { stroke: var(--line); stroke-width: 2; }\n"
@@ -67,8 +68,25 @@ static const char page_head[] =
     "svg .hop.b { stroke: var(--b); } svg circle { stroke: var(--card); stroke-width: 1.5; }\n"
     ".key { display: flex; flex-wrap: wrap; gap: 0.3rem 1.2rem; font-size: 0.82rem;\n"
     "  color: var(--soft); margin-bottom: 0.6rem; }\n"
-    ".key svg { display: inline-block; width: 14px; height: 10px; min-width: 0;\n"
-    "  margin-right: 0.35rem; }\n"
+    ".key svg { display: inline-block; width: 14px; height: 10px; margin-right: 0.35rem; }\n"
+    ".bar { display: grid; grid-template-columns: 12rem 1fr 6rem; gap: 0 0.8rem;\n"
+    "  align-items: center; padding: 0.35rem 0; font-size: 0.92rem; }\n"
+    ".bar b { font-weight: 600; } .bar span:last-child { font-variant-numeric: tabular-nums; }\n"
+    ".bar i { display: block; height: 1.2rem; border-radius: 3px; min-width: 2px; }\n"
+    ".bar i.fa { background: var(--a); } .bar i.fb { background: var(--b); }\n"
+    "@media (max-width: 50rem) { body { padding: 1.5rem 0.8rem 3rem; }\n"
+    "  .card { padding: 0.8rem 0.8rem; }\n"
+    "  .facts { grid-template-columns: repeat(auto-fit, minmax(8rem, 1fr)); gap: 0.5rem; }\n"
+    "  .facts b { font-size: 1.1rem; }\n"
+    "  .wide { display: none; } .narrow { display: block; max-width: 34rem; margin: 0 auto; }\n"
+    "  .bar { grid-template-columns: 1fr 5.5rem; } .bar b { grid-column: 1 / -1; }\n"
+    "  tr { display: grid; grid-template-columns: 1fr auto auto; gap: 0 0.8rem;\n"
+    "    padding: 0.5rem 0; border-bottom: 1px solid var(--line); }\n"
+    "  tr:last-child { border-bottom: 0; } th, td { border: 0; padding: 0; }\n"
+    "  td:first-child { font-weight: 600; }\n"
+    "  .parts tr:first-child { display: none; } .parts td:last-child { grid-column: 1 / -1; }\n"
+    "  .calls tr { grid-template-columns: repeat(4, 1fr); }\n"
+    "  .calls td:first-child { grid-column: 1 / -1; } .calls th:first-child { display: none; } }\n"
     "</style>\n</head>\n<body>\n<main>\n";
 
 /* ---- the device ------------------------------------------------------------------------------ */
@@ -86,11 +104,11 @@ static void page_device(FILE *out, const struct demo_result *result) {
     svg_escape(out, info->driver);
     fprintf(out, ":%" PRIu32 ", ", info->ordinal);
     svg_escape(out, info->name);
-    if (*info->bus_id) {
+    if (*info->bus_id && strcmp(info->driver, "soft") != 0) { /* soft devices are on no bus */
         fputs(", at ", out);
         svg_escape(out, info->bus_id);
     }
-    fputs("</p>\n<div class=\"facts\">\n", out);
+    fprintf(out, "; %s</p>\n<div class=\"facts\">\n", cli_date(text));
     page_fact(out, cli_bytes(info->total_bytes, text), "memory");
     page_fact(out, cli_bytes(info->free_bytes, text), "free");
     page_fact(out, info->granularity_bytes ? cli_bytes(info->granularity_bytes, text) : "none",
@@ -109,7 +127,8 @@ static void page_device(FILE *out, const struct demo_result *result) {
 
 static void page_parts(FILE *out, const struct demo_result *result) {
     char text[CLI_NUMBER_BYTES];
-    fputs("<h2>Parts</h2>\n<div class=\"card wide\"><table>\n<tr><th>part</th><th>state</th>"
+    fputs("<h2>Parts</h2>\n<div class=\"card\"><table "
+          "class=\"parts\">\n<tr><th>part</th><th>state</th>"
           "<th class=\"n\">time</th><th>details</th></tr>\n",
           out);
     for (size_t i = 0; i < result->part_count; i++) {
@@ -123,36 +142,38 @@ static void page_parts(FILE *out, const struct demo_result *result) {
     fputs("</table></div>\n", out);
 }
 
+/* A drawing is on the page twice, and the width of the window chooses one: scaled to a phone, the
+ * letters of a wide drawing cannot be read. These are around its two forms. */
+static const char page_wide[] = "<div class=\"wide\">\n",
+                  page_narrow[] = "</div><div class=\"narrow\">\n", page_both[] = "</div>\n";
+
 /* ---- the timeline ---------------------------------------------------------------------------- */
 
-enum {
-    LINE_LEFT = 92,   /* the names of the lanes are left of it */
-    LINE_RIGHT = 964, /* half of the last label extends beyond it */
-    LINE_WIDTH = 1000,
-    LINE_HEIGHT = 262,
-    LINE_TOP = 26,
-    HOST_Y = 44,
-    HOST_HEIGHT = 30
-};
+enum { LINE_HEIGHT = 286, LINE_TOP = 44, LINE_LEFT = 74, HOST_Y = 62, HOST_HEIGHT = 30 };
 
-static const int line_stream_y[2] = {146, 226};
+static const int line_stream_y[2] = {164, 244};
 
+/* One timeline, for wide or narrow screens. */
 struct page_scale {
     double span_ns;
+    int width, right; /* the plot is from LINE_LEFT to `right` */
+    int marks;        /* intervals on the axis, at most */
 };
 
 static double page_x(const struct page_scale *scale, double ns) {
-    return LINE_LEFT + ns / scale->span_ns * (LINE_RIGHT - LINE_LEFT);
+    return LINE_LEFT + ns / scale->span_ns * (scale->right - LINE_LEFT);
 }
 
 static void page_axis(FILE *out, const struct page_scale *scale) {
-    double step = svg_step(scale->span_ns, 9);
+    double step = svg_step(scale->span_ns, scale->marks);
+    svg_text(out, "lane", (LINE_LEFT + scale->right) / 2.0, 14, SVG_MIDDLE,
+             "time since the first call");
     int marks = (int)(scale->span_ns / step);
     for (int i = 0; i <= marks; i++) {
         char text[CLI_NUMBER_BYTES];
         double x = page_x(scale, i * step);
         svg_line(out, "grid", x, LINE_TOP, x, LINE_HEIGHT - 8);
-        svg_text(out, NULL, x, 16, SVG_MIDDLE, "%s", svg_time(i * step, text));
+        svg_text(out, NULL, x, 36, SVG_MIDDLE, "%s", svg_time(i * step, text));
     }
 }
 
@@ -225,27 +246,36 @@ static void page_key(FILE *out) {
     fputs("</div>\n", out);
 }
 
+static void page_lanes(FILE *out, const struct demo_result *result,
+                       const struct page_scale *scale) {
+    svg_begin(out, NULL, scale->width, LINE_HEIGHT,
+              "Timeline of the host's calls and of the events on two streams", NULL);
+    page_axis(out, scale);
+    svg_text(out, "lane", 2, HOST_Y + HOST_HEIGHT / 2.0 + 5, SVG_START, "host");
+    for (int i = 0; i < 2; i++) {
+        int y = line_stream_y[i];
+        svg_text(out, "lane", 2, y + 5, SVG_START, "stream %c", i ? 'B' : 'A');
+        svg_line(out, "rail", LINE_LEFT, y, scale->right, y);
+    }
+    page_host_lane(out, result, scale);
+    page_stream_lanes(out, result, scale);
+    svg_end(out);
+}
+
 static void page_timeline(FILE *out, const struct demo_result *result) {
     double span = 1;
     for (size_t i = 0; i < result->step_count; i++) {
         span = (double)result->steps[i].end_ns > span ? (double)result->steps[i].end_ns : span;
     }
-    const struct page_scale scale = {span};
+    const struct page_scale wide = {span, 1000, 964, 9}, narrow = {span, 400, 370, 4};
     char text[CLI_NUMBER_BYTES];
-    fputs("<h2>Two streams wait for each other</h2>\n<div class=\"card wide\">\n", out);
+    fputs("<h2>Two streams wait for each other</h2>\n<div class=\"card\">\n", out);
     page_key(out);
-    svg_begin(out, NULL, LINE_WIDTH, LINE_HEIGHT,
-              "Timeline of the host's calls and of the events on two streams", NULL);
-    page_axis(out, &scale);
-    svg_text(out, "lane", 6, HOST_Y + HOST_HEIGHT / 2.0 + 5, SVG_START, "host");
-    for (int i = 0; i < 2; i++) {
-        int y = line_stream_y[i];
-        svg_text(out, "lane", 6, y + 5, SVG_START, "stream %c", i ? 'B' : 'A');
-        svg_line(out, "rail", LINE_LEFT, y, LINE_RIGHT, y);
-    }
-    page_host_lane(out, result, &scale);
-    page_stream_lanes(out, result, &scale);
-    svg_end(out);
+    fputs(page_wide, out);
+    page_lanes(out, result, &wide);
+    fputs(page_narrow, out);
+    page_lanes(out, result, &narrow);
+    fputs(page_both, out);
     fprintf(out,
             "<p class=\"soft note\">Above: the duration of each call on the host. Below: when the "
             "device completed each event; a curve leads from an event to the stream that waited "
@@ -255,14 +285,6 @@ static void page_timeline(FILE *out, const struct demo_result *result) {
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
-
-enum {
-    BARS_LEFT = 176, /* the names of the bars are left of it */
-    BARS_RIGHT = 880,
-    BARS_WIDTH = 1000,
-    BARS_STEP = 34,
-    BARS_THICK = 20
-};
 
 static void page_copies(FILE *out, const struct demo_result *result) {
     const struct cli_link *link = &result->link;
@@ -279,18 +301,16 @@ static void page_copies(FILE *out, const struct demo_result *result) {
     for (size_t i = 0; i < BARS; i++) {
         most = bars[i].speed > most ? bars[i].speed : most;
     }
-    fprintf(out, "<h2>Copies of %s</h2>\n<div class=\"card wide\">\n",
+    fprintf(out,
+            "<h2>Copies of %s</h2>\n<div class=\"card\">\n"
+            "<p class=\"soft note\">bandwidth in GB/s, 10^9 bytes per second</p>\n",
             cli_bytes(link->bytes, text));
-    svg_begin(out, NULL, BARS_WIDTH, BARS_STEP * BARS,
-              "Bandwidth of copies between host and device", NULL);
     for (int i = 0; i < BARS; i++) {
-        double width = bars[i].speed / most * (BARS_RIGHT - BARS_LEFT);
-        int y = i * BARS_STEP + (BARS_STEP - BARS_THICK) / 2, middle = y + BARS_THICK / 2 + 5;
-        svg_text(out, "lane", 6, middle, SVG_START, "%s", bars[i].name);
-        svg_rect(out, bars[i].colour, BARS_LEFT, y, width, BARS_THICK, 3);
-        svg_text(out, NULL, BARS_LEFT + width + 8, middle, SVG_START, "%.1f GB/s", bars[i].speed);
+        fprintf(out,
+                "<div class=\"bar\"><b>%s</b><span><i class=\"%s\" style=\"width: %.1f%%\"></i>"
+                "</span><span>%.1f GB/s</span></div>\n",
+                bars[i].name, bars[i].colour, 100 * bars[i].speed / most, bars[i].speed);
     }
-    svg_end(out);
     fprintf(out,
             "<p class=\"soft note\">The device reads and writes pinned memory directly. acre "
             "copies pageable memory, such as memory from malloc, through pinned staging buffers "
@@ -305,17 +325,27 @@ static void page_growth(FILE *out, const struct demo_result *result) {
     /* Curve numbers choose the colours: the same as in the chart of acre bench grow. */
     static const size_t places[DEMO_WAYS] = {0, 4};
     const struct demo_growth *growth = &result->growth;
+    char *note = cli_device_note(&result->device);
     struct chart chart = {.title = "Time to grow an array to a size, in place and by copying",
+                          .x_title = "size of the array",
+                          .y_title = "cumulative time",
+                          .note = note,
                           .panel_count = 1};
     struct chart_panel *panel = &chart.panels[0];
-    panel->title = "cumulative time";
+    panel->title = "doubling";
     panel->curve_count = CHART_CURVES;
     for (size_t way = 0; way < DEMO_WAYS; way++) {
         panel->curves[places[way]] =
             (struct chart_curve){names[way], growth->bytes, growth->ns[way], growth->count, false};
     }
-    fputs("<h2>An array that grows</h2>\n<div class=\"card wide\">\n", out);
+    fputs("<h2>An array that grows</h2>\n<div class=\"card\">\n", out);
+    fputs(page_wide, out);
     chart_write(out, &chart);
+    fputs(page_narrow, out);
+    chart.is_narrow = true;
+    chart_write(out, &chart);
+    fputs(page_both, out);
+    free(note);
     char text[CLI_NUMBER_BYTES];
     fprintf(out,
             "<p class=\"soft note\">Both arrays double from 2 MiB on and keep their contents. "
@@ -342,16 +372,20 @@ static struct picture page_picture(const struct demo_plan *plan) {
 
 static void page_plan(FILE *out, const struct demo_result *result) {
     const struct demo_plan *plan = &result->plan;
-    const struct picture picture = page_picture(plan);
+    struct picture picture = page_picture(plan);
     char text[2][CLI_NUMBER_BYTES];
-    fputs("<h2>Planned memory</h2>\n<div class=\"card wide\">\n", out);
+    fputs("<h2>Planned memory</h2>\n<div class=\"card\">\n", out);
+    fputs(page_wide, out);
     picture_write(out, &picture);
+    fputs(page_narrow, out);
+    picture.is_narrow = true;
+    picture_write(out, &picture);
+    fputs(page_both, out);
     fprintf(out,
             "<p class=\"soft note\">A program declares its buffers and their lifetimes in advance. "
             "acre packs them into one block, in which buffers that are not live at the same time "
             "share memory: %zu buffers of %s in %s. Each buffer was filled in its first step and "
-            "checked in its last. Point at a box to see its buffer; the picture is also in "
-            "<code>plan.svg</code>.</p>\n</div>\n",
+            "checked in its last. Point at a box to see its buffer.</p>\n</div>\n",
             plan->wishes.count, cli_bytes(plan->wanted_bytes, text[0]),
             cli_bytes(plan->bytes, text[1]));
 }
@@ -364,7 +398,8 @@ static int page_compare(const void *a, const void *b) {
 }
 
 static void page_calls(FILE *out, const struct demo_result *result) {
-    fputs("<h2>Time of calls on the host</h2>\n<div class=\"card wide\"><table>\n<tr><th>call"
+    fputs("<h2>Time of calls on the host</h2>\n<div class=\"card\"><table "
+          "class=\"calls\">\n<tr><th>call"
           "</th><th class=\"n\">calls</th><th class=\"n\">minimum</th><th class=\"n\">median</th>"
           "<th class=\"n\">maximum</th></tr>\n",
           out);
@@ -416,31 +451,6 @@ static int page_make_folders(const char *folder) {
     return result;
 }
 
-/* Closes a file. `out` is NULL, with errno, if it could not be opened. Returns false after a
- * message if the file was not written. */
-static bool page_close(const char *path, FILE *out) {
-    bool failed = !out || ferror(out) != 0;
-    if (out && fclose(out) != 0) {
-        failed = true;
-    }
-    if (failed) {
-        cli_say("cannot write %s: %s", path, errno ? strerror(errno) : "a write failed");
-    }
-    return !failed;
-}
-
-static bool page_write_picture(const struct demo_result *result, const char *folder) {
-    const struct picture picture = page_picture(&result->plan);
-    char *path = cli_format("%s/plan.svg", folder);
-    FILE *out = fopen(path, "we");
-    if (out) {
-        picture_write(out, &picture);
-    }
-    bool is_written = page_close(path, out);
-    free(path);
-    return is_written;
-}
-
 static void page_write(const struct demo_result *result, FILE *out) {
     fputs(page_head, out);
     page_device(out, result);
@@ -456,21 +466,53 @@ static void page_write(const struct demo_result *result, FILE *out) {
             acre_version());
 }
 
-char *demo_page_write(const struct demo_result *result, const char *folder) {
+static struct write_file page_output(const char *path, enum write_kind kind, bool force) {
+    return (struct write_file){.path = path, .kind = kind, .force = force};
+}
+
+int demo_page_check(const char *folder, bool force) {
     if (*folder == '\0') { /* "/index.html" would be in the root folder */
         cli_say("the name of the output folder is empty");
-        return NULL;
+        return CLI_CANNOT;
     }
-    if (page_make_folders(folder) != 0) {
+    if (write_is_stdout(folder)) {
+        return CLI_OK;
+    }
+    char *page = cli_format("%s/index.html", folder), *picture = cli_format("%s/plan.svg", folder);
+    const struct write_file files[] = {page_output(page, WRITE_PAGE, force),
+                                       page_output(picture, WRITE_SVG, force)};
+    int code = write_check(&files[0]);
+    code = code ? code : write_check(&files[1]);
+    free(page);
+    free(picture);
+    return code;
+}
+
+/* Writes the page, then the picture, so that the picture never belongs to an older page. */
+static int page_write_files(const struct demo_result *result, const char *folder, const char *page,
+                            bool force) {
+    const struct picture drawn = page_picture(&result->plan);
+    char *path = cli_format("%s/plan.svg", folder);
+    struct write_file index = page_output(page, WRITE_PAGE, force);
+    struct write_file picture = page_output(path, WRITE_SVG, force);
+    page_write(result, write_begin(&index));
+    int code = write_end(&index);
+    if (code == CLI_OK && !write_is_stdout(page)) {
+        picture_write(write_begin(&picture), &drawn);
+        code = write_end(&picture);
+    }
+    free(path);
+    return code;
+}
+
+char *demo_page_write(const struct demo_result *result, const char *folder, bool force) {
+    bool is_stdout = write_is_stdout(folder);
+    if (!is_stdout && page_make_folders(folder) != 0) {
         cli_say("cannot create the folder %s: %s", folder, strerror(errno));
         return NULL;
     }
-    char *path = cli_format("%s/index.html", folder);
-    FILE *out = fopen(path, "we");
-    if (out) {
-        page_write(result, out);
-    }
-    if (!page_close(path, out) || !page_write_picture(result, folder)) {
+    char *path = is_stdout ? cli_format("-") : cli_format("%s/index.html", folder);
+    if (page_write_files(result, folder, path, force) != CLI_OK) {
         free(path);
         return NULL;
     }

@@ -100,7 +100,7 @@ int events_read(const char *path, struct events *events) {
     *events = (struct events){0};
     int code = file_load(path, &bytes);
     if (code == 0) {
-        code = events_parse(path, bytes.at, bytes.count, events);
+        code = events_parse(file_name(path), bytes.at, bytes.count, events);
     }
     free(bytes.at);
     return code;

@@ -27,7 +27,7 @@ static uint64_t stream_of(const struct trace_record *record) {
 static char *tag_name(const struct trace_reader *reader, uint32_t tag) {
     for (size_t i = reader->name_count; i-- > 0;) {
         const struct trace_name *name = &reader->names[i];
-        if (name->is_tag && name->number == tag) {
+        if (name->kind == ACRE__TRACE_TAG_NAME && name->number == tag) {
             return cli_format("%.*s", (int)name->bytes, name->text);
         }
     }

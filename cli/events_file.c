@@ -109,13 +109,18 @@ int file_unpack(const char *path, const unsigned char **bytes, size_t *count,
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+const char *file_name(const char *path) {
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
 int file_load(const char *path, struct file_bytes *bytes) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool is_stdin = strcmp(path, "-") == 0;
+    int fd = is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? -1 : 1;
     while (got > 0) {
         if (!file_reserve(bytes, 4096)) {
             close(fd);
-            cli_say("%s: the file is larger than 1 GiB", path);
+            cli_say("%s: the file is larger than 1 GiB", file_name(path));
             return CLI_CANNOT;
         }
         got = read(fd, bytes->at + bytes->count, bytes->room - bytes->count);
@@ -130,7 +135,7 @@ int file_load(const char *path, struct file_bytes *bytes) {
         close(fd);
     }
     if (got < 0) {
-        cli_say("cannot read %s: %s", path, strerror(error));
+        cli_say("cannot read %s: %s", file_name(path), strerror(error));
         return CLI_CANNOT;
     }
     return 0;

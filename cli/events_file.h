@@ -12,7 +12,11 @@ struct file_bytes {
 
 /* Both return 0, or CLI_CANNOT after a message. The caller frees `at` in either case. */
 
+/* Loads a file; "-" is standard input. */
 int file_load(const char *path, struct file_bytes *bytes);
+
+/* Returns the name of a path in messages: "standard input" for "-". */
+const char *file_name(const char *path);
 
 /* Unpacks gzip data into `text` and sets *bytes and *count to the result; leaves other data as it
  * is. Skips a UTF-8 byte order mark. Reports errors with the line and column that were unpacked

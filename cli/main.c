@@ -21,6 +21,7 @@ static const struct main_command main_commands[] = {
     {"bench", "benchmark acre against the driver and other allocators", cmd_bench},
     {"trace", "show what a program did with memory, from its trace", cmd_trace},
     {"stats", "show the statistics of a running program", cmd_stats},
+    {"symbolize", "replace addresses in a text by functions and lines", cmd_symbolize},
     {"run", "run a CUDA program on a machine without a GPU", cmd_run},
 };
 
@@ -29,6 +30,20 @@ enum { MAIN_COMMAND_COUNT = sizeof main_commands / sizeof main_commands[0] };
 static void main_version(FILE *stream, struct argp_state *state) {
     (void)state;
     fprintf(stream, "acre %s\n", acre_version());
+}
+
+/* Variables that users do not set: `acre run` sets them for its program, or the tests of acre do.
+ * --help leaves them out. test_cli_help.sh checks that each one exists. */
+static const char *const main_internal[] = {"ACRE_SOFT_LIBRARIES", "ACRE_RUN", "ACRE_FAULT",
+                                            "ACRE_REQUIRE_CUDA", "ACRE_DATA"};
+
+static bool main_is_internal(const char *name) {
+    for (size_t i = 0; i < sizeof main_internal / sizeof main_internal[0]; i++) {
+        if (strcmp(name, main_internal[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Prints text from column 26 on and wraps it at column 78: argp would continue at column 0. */
@@ -66,7 +81,7 @@ static char *main_help_filter(int key, const char *text, void *input) {
     }
     fputs("Commands:\n", out);
     for (size_t i = 0; i < MAIN_COMMAND_COUNT; i++) {
-        fprintf(out, "  %-8s %s\n", main_commands[i].name, main_commands[i].help);
+        fprintf(out, "  %-9s %s\n", main_commands[i].name, main_commands[i].help);
     }
     fputs("\n'acre COMMAND --help' describes a command and its options.\n", out);
     fputs("\nDevices:\n"
@@ -89,8 +104,10 @@ static char *main_help_filter(int key, const char *text, void *input) {
     fputs("\nEnvironment:\n", out);
     const char *name, *kind, *meaning;
     for (size_t i = 0; acre_config_describe(i, &name, &kind, &meaning) == ACRE_OK; i++) {
-        fprintf(out, "  %-23s ", name);
-        main_wrap(out, meaning);
+        if (!main_is_internal(name)) {
+            fprintf(out, "  %-23s ", name);
+            main_wrap(out, meaning);
+        }
     }
     fputs("  NO_COLOR                if set and not empty: no colour, even on a terminal\n", out);
     fputs("\nA value that cannot be parsed is an error. An unknown variable that begins\n"
@@ -154,7 +171,10 @@ static int main_unknown(const char *word) {
 static int main_run(const char *word, int argc, char **argv) {
     for (size_t i = 0; i < MAIN_COMMAND_COUNT; i++) {
         if (strcmp(word, main_commands[i].name) == 0) {
-            char *program = cli_format("acre %s", word);
+            char *program = cli_format("acre %s", word), help[] = "--help";
+            if (argc > 1 && strcmp(argv[1], "-h") == 0) { /* also for run, which has its own argp */
+                argv[1] = help;
+            }
             argv[0] = program;
             int result = main_commands[i].run(argc, argv);
             argv[0] = NULL;
@@ -178,7 +198,7 @@ int main(int argc, char **argv) {
     if (argc < 1) { /* execve allows an empty argv, argp does not */
         return CLI_USAGE;
     }
-    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &command_index) != 0) {
+    if (cli_argp_parse(&argp, argc, argv, ARGP_IN_ORDER, &command_index) != 0) {
         return CLI_USAGE;
     }
     const char *word = argv[command_index];
@@ -191,5 +211,5 @@ int main(int argc, char **argv) {
     if (command_index + 1 < argc) {
         return main_run(argv[command_index + 1], 2, words);
     }
-    return argp_parse(&argp, 2, words, ARGP_IN_ORDER, NULL, &command_index) ? CLI_USAGE : CLI_OK;
+    return cli_argp_parse(&argp, 2, words, ARGP_IN_ORDER, &command_index) ? CLI_USAGE : CLI_OK;
 }

@@ -1,7 +1,6 @@
-/* Messages, numbers, tables and JSON of the tool, independent of any command.
+/* Messages, numbers and JSON of the tool, independent of any command.
  *
  * Out of memory ends the tool with a message: the tool has no state that would be lost. */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -43,11 +42,14 @@ void cli_streams_init(void) {
     }
 }
 
+bool cli_is_terminal(FILE *stream) {
+    const char *term = getenv("TERM");
+    return !(term && strcmp(term, "dumb") == 0) && isatty(fileno(stream));
+}
+
 bool cli_colour(FILE *stream) {
     const char *no_color = getenv("NO_COLOR");
-    const char *term = getenv("TERM");
-    return !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0) &&
-           isatty(fileno(stream));
+    return !(no_color && *no_color) && cli_is_terminal(stream);
 }
 
 void cli_say(const char *format, ...) {
@@ -84,13 +86,19 @@ const char *cli_advice(acre_status status) {
     }
 }
 
-void cli_say_failure(const char *what, acre_status status) {
+void cli_say_reason(const char *what, acre_status status) {
     const char *detail = acre_last_detail();
-    if (*detail) {
+    if (*detail && status == ACRE_E_NO_DRIVER) { /* the detail says the same, with the library */
+        cli_say("%s: %s", what, detail);
+    } else if (*detail) {
         cli_say("%s: %s (%s)", what, acre_status_text(status), detail);
     } else {
         cli_say("%s: %s", what, acre_status_text(status));
     }
+}
+
+void cli_say_failure(const char *what, acre_status status) {
+    cli_say_reason(what, status);
     cli_say("what to do: %s", cli_advice(status));
 }
 
@@ -153,37 +161,6 @@ size_t cli_distance(const char *a, const char *b) {
     return row[b_length];
 }
 
-/* ---- options --------------------------------------------------------------------------------- */
-
-static error_t output_parse(int key, char *arg, struct argp_state *state) {
-    struct cli_args *args = state->input;
-    switch (key) {
-    case CLI_KEY_JSON:
-        args->json = true;
-        return 0;
-    case CLI_KEY_DEVICE:
-        args->device = arg;
-        return 0;
-    case CLI_KEY_OUTPUT:
-        args->output = arg;
-        return 0;
-    case CLI_KEY_MEASURE:
-        args->measure = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-void cli_parse_args(int argc, char **argv, const struct argp_option *options, const char *doc,
-                    struct cli_args *args) {
-    const struct argp argp = {.options = options, .parser = output_parse, .doc = doc};
-    *args = (struct cli_args){0};
-    if (argp_parse(&argp, argc, argv, 0, NULL, args) != 0) {
-        exit(CLI_USAGE);
-    }
-}
-
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 const char *cli_bytes(uint64_t bytes, char text[CLI_NUMBER_BYTES]) {
@@ -218,98 +195,24 @@ const char *cli_driver_version(uint32_t version, char text[CLI_NUMBER_BYTES]) {
     return text;
 }
 
+const char *cli_date(char text[CLI_NUMBER_BYTES]) {
+    time_t now = time(NULL);
+    struct tm day = {0};
+    gmtime_r(&now, &day);
+    strftime(text, CLI_NUMBER_BYTES, "%Y-%m-%d", &day);
+    return text;
+}
+
+char *cli_device_note(const acre_device_info *info) {
+    char date[CLI_NUMBER_BYTES];
+    return cli_format("%s:%" PRIu32 ", %s; %s", info->driver, info->ordinal, info->name,
+                      cli_date(date));
+}
+
 uint64_t cli_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
-/* ---- tables ---------------------------------------------------------------------------------- */
-
-const char *cli_style_begin(FILE *stream, enum cli_style style) {
-    static const char *const code[] = {"",         "\033[1m",  "\033[2m",
-                                       "\033[32m", "\033[33m", "\033[31m"};
-    return cli_colour(stream) ? code[style] : "";
-}
-
-const char *cli_style_end(FILE *stream) {
-    return cli_colour(stream) ? "\033[0m" : "";
-}
-
-/* Counts the columns of a text: continuation bytes of UTF-8 characters have none. */
-static size_t output_width(const char *text) {
-    size_t width = 0;
-    for (; *text; text++) {
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    }
-    return width;
-}
-
-void cli_table_begin(struct cli_table *table, const char *const *titles, size_t columns) {
-    *table = (struct cli_table){.columns = columns};
-    for (size_t i = 0; i < columns; i++) {
-        table->right[i] = titles[i][0] == '>';
-        table->title[i] = titles[i] + table->right[i];
-    }
-}
-
-void cli_table_cell(struct cli_table *table, enum cli_style style, const char *format, ...) {
-    if (table->cell_count == table->cell_room) {
-        table->cell_room = table->cell_room ? 2 * table->cell_room : 64;
-        table->cells =
-            output_need(reallocarray(table->cells, table->cell_room, sizeof table->cells[0]));
-    }
-    va_list arguments;
-    va_start(arguments, format);
-    char *text = output_vformat(format, arguments);
-    va_end(arguments);
-    for (char *c = text; *c; c++) { /* a device name must not send escape codes to the terminal */
-        if (iscntrl((unsigned char)*c)) {
-            *c = '?';
-        }
-    }
-    table->cells[table->cell_count++] = (struct cli_cell){text, style};
-}
-
-static void output_table_cell(const struct cli_table *table, size_t column, const char *text,
-                              enum cli_style style, size_t width) {
-    int pad = (int)(width - output_width(text));
-    bool last = column + 1 == table->columns;
-    printf("%*s%s%s%s", table->right[column] ? pad : 0, "", cli_style_begin(stdout, style), text,
-           style == CLI_PLAIN ? "" : cli_style_end(stdout));
-    if (!last) {
-        printf("%*s", (table->right[column] ? 0 : pad) + 2, "");
-    }
-}
-
-void cli_table_end(struct cli_table *table) {
-    size_t width[CLI_TABLE_COLUMNS];
-    if (table->columns == 0) {
-        return; /* cli_table_begin was not called */
-    }
-    for (size_t i = 0; i < table->columns; i++) {
-        width[i] = output_width(table->title[i]);
-    }
-    for (size_t i = 0; i < table->cell_count; i++) {
-        size_t own = output_width(table->cells[i].text);
-        size_t column = i % table->columns;
-        width[column] = own > width[column] ? own : width[column];
-    }
-    for (size_t i = 0; i < table->columns; i++) {
-        output_table_cell(table, i, table->title[i], CLI_BOLD, width[i]);
-    }
-    putchar('\n');
-    for (size_t i = 0; i < table->cell_count; i++) {
-        size_t column = i % table->columns;
-        output_table_cell(table, column, table->cells[i].text, table->cells[i].style,
-                          width[column]);
-        free(table->cells[i].text);
-        if (column + 1 == table->columns) {
-            putchar('\n');
-        }
-    }
-    free(table->cells);
-    *table = (struct cli_table){0};
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

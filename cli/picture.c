@@ -41,12 +41,12 @@ static const char picture_style[] =
 double picture_x(const struct picture_frame *frame, int64_t time) {
     /* Subtract before converting: times of 63 bits lose precision as doubles. */
     double part = (double)((uint64_t)time - (uint64_t)frame->first) / (double)frame->span;
-    return PICTURE_LEFT + part * (PICTURE_RIGHT - PICTURE_LEFT);
+    return frame->left + part * (frame->right - frame->left);
 }
 
 double picture_y(const struct picture_frame *frame, double address) {
     double part = address / frame->top_bytes;
-    return PICTURE_BOTTOM - part * (PICTURE_BOTTOM - PICTURE_TOP);
+    return frame->bottom - part * (frame->bottom - frame->top);
 }
 
 const char *picture_bytes(double bytes, char text[CLI_NUMBER_BYTES]) {
@@ -71,29 +71,27 @@ static void picture_addresses(FILE *out, const struct picture_frame *frame) {
     }
     for (int i = 0; i * step <= frame->top_bytes; i++) {
         double y = picture_y(frame, i * step);
-        svg_line(out, "g", PICTURE_LEFT, y, PICTURE_RIGHT, y);
-        svg_text(out, NULL, PICTURE_LEFT - 8, y + 4, SVG_END, "%s", picture_bytes(i * step, text));
+        svg_line(out, "g", frame->left, y, frame->right, y);
+        svg_text(out, NULL, frame->left - 8, y + 4, SVG_END, "%s", picture_bytes(i * step, text));
     }
 }
 
-/* Draws the time axis: at most ten marks, 1, 2 or 5 times a power of ten apart. */
+/* Draws the time axis: at most ten marks, four in a narrow picture, 1, 2 or 5 times a power of ten
+ * apart. */
 static void picture_times(FILE *out, const struct picture_frame *frame) {
-    int64_t step = (int64_t)svg_step((double)frame->span, 10);
+    int64_t step = (int64_t)svg_step((double)frame->span, frame->picture->is_narrow ? 4 : 10);
     uint64_t to_next = (uint64_t)((step - frame->first % step) % step);
     for (uint64_t i = 0; i <= 10 && to_next + i * (uint64_t)step <= frame->span; i++) {
         int64_t at = frame->first + (int64_t)(to_next + i * (uint64_t)step);
         double x = picture_x(frame, at);
-        svg_line(out, "g", x, PICTURE_TOP, x, PICTURE_BOTTOM);
-        svg_line(out, "g", x, PICTURE_LIVE_TOP, x, PICTURE_LIVE_BOTTOM);
-        svg_text(out, NULL, x, PICTURE_LIVE_BOTTOM + 17, SVG_MIDDLE, "%" PRId64, at);
+        svg_line(out, "g", x, frame->top, x, frame->bottom);
+        svg_line(out, "g", x, frame->live_top, x, frame->live_bottom);
+        svg_text(out, NULL, x, frame->live_bottom + 17, SVG_MIDDLE, "%" PRId64, at);
     }
-    svg_text(out, NULL, (PICTURE_LEFT + PICTURE_RIGHT) / 2.0, PICTURE_LIVE_BOTTOM + 36, SVG_MIDDLE,
+    svg_text(out, NULL, (frame->left + frame->right) / 2.0, frame->live_bottom + 36, SVG_MIDDLE,
              "%s", frame->picture->time_unit);
-    fprintf(out,
-            "<text transform=\"translate(16 %d) rotate(-90)\" text-anchor=\"middle\">address"
-            "</text>\n<text transform=\"translate(16 %d) rotate(-90)\" text-anchor=\"middle\">live"
-            "</text>\n",
-            (PICTURE_TOP + PICTURE_BOTTOM) / 2, (PICTURE_LIVE_TOP + PICTURE_LIVE_BOTTOM) / 2);
+    svg_text_upright(out, NULL, 16, (frame->top + frame->bottom) / 2.0, "address");
+    svg_text_upright(out, NULL, 16, (frame->live_top + frame->live_bottom) / 2.0, "live");
 }
 
 /* ---- levels: the plan, its lower bound, the capacity ----------------------------------------- */
@@ -105,9 +103,12 @@ static void picture_level(FILE *out, const struct picture_frame *frame, const ch
     double y = picture_y(frame, (double)bytes);
     double text_y = y + 4 > *next_y ? y + 4 : *next_y;
     *next_y = text_y + 36;
-    svg_line(out, class, PICTURE_LEFT, y, PICTURE_RIGHT, y);
-    svg_text(out, "s", PICTURE_RIGHT + 8, text_y, SVG_START, "%s", name);
-    svg_text(out, NULL, PICTURE_RIGHT + 8, text_y + 15, SVG_START, "%s",
+    svg_line(out, class, frame->left, y, frame->right, y);
+    if (frame->picture->is_narrow) { /* the head has the figures */
+        return;
+    }
+    svg_text(out, "s", frame->right + 8, text_y, SVG_START, "%s", name);
+    svg_text(out, NULL, frame->right + 8, text_y + 15, SVG_START, "%s",
              picture_bytes((double)bytes, text));
 }
 
@@ -133,8 +134,6 @@ static void picture_levels(FILE *out, const struct picture_frame *frame) {
 
 /* ---- live bytes ------------------------------------------------------------------------------ */
 
-enum { LIVE_COLUMNS = PICTURE_RIGHT - PICTURE_LEFT };
-
 struct live_change {
     int64_t time;
     uint64_t size;
@@ -151,14 +150,15 @@ static int live_compare(const void *a, const void *b) {
 }
 
 struct live_curve {
-    double most[LIVE_COLUMNS]; /* maximum of live bytes, by column of pixels */
+    double most[PICTURE_COLUMNS]; /* maximum of live bytes, by column of pixels */
     double peak;
     int64_t peak_begin, peak_end; /* the first interval at the peak */
 };
 
 static int live_column(const struct picture_frame *frame, int64_t time) {
-    int column = (int)(picture_x(frame, time) - PICTURE_LEFT);
-    return column < 0 ? 0 : column >= LIVE_COLUMNS ? LIVE_COLUMNS - 1 : column;
+    int column = (int)(picture_x(frame, time) - frame->left);
+    int last = frame->right - frame->left - 1;
+    return column < 0 ? 0 : column > last ? last : column;
 }
 
 static void live_span(const struct picture_frame *frame, struct live_curve *curve, int64_t from,
@@ -199,44 +199,61 @@ static void picture_live(FILE *out, const struct picture_frame *frame) {
     struct live_curve *curve = cli_alloc(sizeof *curve);
     char text[CLI_NUMBER_BYTES];
     live_count(frame, curve);
-    double scale = (PICTURE_LIVE_BOTTOM - PICTURE_LIVE_TOP) / (curve->peak > 0 ? curve->peak : 1);
-    fprintf(out, "<path class=\"live\" d=\"M%d %d", PICTURE_LEFT, PICTURE_LIVE_BOTTOM);
-    for (int i = 0; i < LIVE_COLUMNS; i++) {
+    double scale = (frame->live_bottom - frame->live_top) / (curve->peak > 0 ? curve->peak : 1);
+    fprintf(out, "<path class=\"live\" d=\"M%d %d", frame->left, frame->live_bottom);
+    for (int i = 0; i < frame->right - frame->left; i++) {
         if (i == 0 || curve->most[i] != curve->most[i - 1]) {
-            fprintf(out, "H%dV%.1f", PICTURE_LEFT + i,
-                    PICTURE_LIVE_BOTTOM - curve->most[i] * scale);
+            fprintf(out, "H%dV%.1f", frame->left + i, frame->live_bottom - curve->most[i] * scale);
         }
     }
-    fprintf(out, "H%dV%dZ\"/>\n", PICTURE_RIGHT, PICTURE_LIVE_BOTTOM);
+    fprintf(out, "H%dV%dZ\"/>\n", frame->right, frame->live_bottom);
     double x = (picture_x(frame, curve->peak_begin) + picture_x(frame, curve->peak_end)) / 2;
-    svg_line(out, "l", x, PICTURE_TOP, x, PICTURE_LIVE_BOTTOM);
-    svg_text(out, "s", PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 8, SVG_START, "peak");
-    svg_text(out, NULL, PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 23, SVG_START, "%s",
+    svg_line(out, "l", x, frame->top, x, frame->live_bottom);
+    if (frame->picture->is_narrow) {
+        free(curve);
+        return;
+    }
+    svg_text(out, "s", frame->right + 8, frame->live_top + 8, SVG_START, "peak");
+    svg_text(out, NULL, frame->right + 8, frame->live_top + 23, SVG_START, "%s",
              picture_bytes(curve->peak, text));
-    svg_text(out, NULL, PICTURE_RIGHT + 8, PICTURE_LIVE_TOP + 38, SVG_START, "at %" PRId64,
+    svg_text(out, NULL, frame->right + 8, frame->live_top + 38, SVG_START, "at %" PRId64,
              curve->peak_begin);
     free(curve);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static void picture_head(FILE *out, const struct picture_frame *frame) {
-    const struct picture *picture = frame->picture;
-    char text[CLI_NUMBER_BYTES];
-    double ratio = picture->lower_bound ? (double)picture->bytes / (double)picture->lower_bound : 1;
-    svg_text(out, "t", 12, 24, SVG_START, "%s", picture->title);
-    svg_text(out, NULL, PICTURE_WIDTH - 12, 24, SVG_END,
-             "%zu buffers in %" PRIu64 " bytes, lower bound %" PRIu64 ": ratio %.4f",
-             picture->wishes->count, picture->bytes, picture->lower_bound, ratio);
-    svg_text(out, NULL, PICTURE_LEFT, 56, SVG_START, "size up to");
+static void picture_legend(FILE *out, const struct picture_frame *frame, double left, double top,
+                           size_t columns, double step) {
+    char text[CLI_NUMBER_BYTES], class[8];
     for (size_t i = 0; i < frame->class_count; i++) {
-        double x = PICTURE_LEFT + 74 + (double)i * 112;
-        char class[8];
+        size_t row = i / columns;
+        double x = left + (double)(i % columns) * step, y = top + (double)(row * 22);
         snprintf(class, sizeof class, "c%u", picture_colour(frame, i));
-        svg_rect(out, class, x, 44, 22, 14, 2);
-        svg_text(out, NULL, x + 28, 56, SVG_START, "%s",
+        svg_rect(out, class, x, y - 12, 22, 14, 2);
+        svg_text(out, NULL, x + 28, y, SVG_START, "%s",
                  picture_bytes((double)frame->class_bytes[i], text));
     }
+}
+
+static void picture_head(FILE *out, const struct picture_frame *frame) {
+    const struct picture *picture = frame->picture;
+    char bytes[CLI_NUMBER_BYTES], bound[CLI_NUMBER_BYTES];
+    double ratio = picture->lower_bound ? (double)picture->bytes / (double)picture->lower_bound : 1;
+    svg_text(out, "t", 12, 24, SVG_START, "%s", picture->title);
+    if (picture->is_narrow) {
+        svg_text(out, NULL, 12, 44, SVG_START, "%zu buffers in %s, lower bound %s",
+                 picture->wishes->count, picture_bytes((double)picture->bytes, bytes),
+                 picture_bytes((double)picture->lower_bound, bound));
+        svg_text(out, NULL, 12, 68, SVG_START, "size up to");
+        picture_legend(out, frame, 12, 90, 4, 96);
+        return;
+    }
+    svg_text(out, NULL, frame->width - 12, 24, SVG_END,
+             "%zu buffers in %" PRIu64 " bytes, lower bound %" PRIu64 ": ratio %.4f",
+             picture->wishes->count, picture->bytes, picture->lower_bound, ratio);
+    svg_text(out, NULL, frame->left, 56, SVG_START, "size up to");
+    picture_legend(out, frame, frame->left + 74, 56, PICTURE_CLASSES, 112);
 }
 
 static void picture_fit(struct picture_frame *frame) {
@@ -258,19 +275,36 @@ static void picture_fit(struct picture_frame *frame) {
 }
 
 void picture_write(FILE *out, const struct picture *picture) {
-    struct picture_frame frame = {.picture = picture};
-    picture_fit(&frame);
-    picture_classify(&frame);
-    svg_begin(out, "pl", PICTURE_WIDTH, PICTURE_HEIGHT, "Buffers of a plan, time against address",
+    static const struct picture_frame wide = {.width = 1200,
+                                              .height = 836,
+                                              .left = 84,
+                                              .right = 84 + PICTURE_COLUMNS,
+                                              .top = 76,
+                                              .bottom = 76 + PICTURE_ROWS,
+                                              .live_top = 700,
+                                              .live_bottom = 790};
+    static const struct picture_frame narrow = {.width = 400,
+                                                .height = 666,
+                                                .left = 84,
+                                                .right = 388,
+                                                .top = 126,
+                                                .bottom = 530,
+                                                .live_top = 550,
+                                                .live_bottom = 620};
+    struct picture_frame place = picture->is_narrow ? narrow : wide, *frame = &place;
+    frame->picture = picture;
+    picture_fit(frame);
+    picture_classify(frame);
+    svg_begin(out, "pl", frame->width, frame->height, "Buffers of a plan, time against address",
               picture_style);
-    svg_rect(out, "bg", 0, 0, PICTURE_WIDTH, PICTURE_HEIGHT, 0);
-    picture_head(out, &frame);
-    svg_rect(out, "free", PICTURE_LEFT, PICTURE_TOP, PICTURE_RIGHT - PICTURE_LEFT,
-             PICTURE_BOTTOM - PICTURE_TOP, 0);
-    picture_addresses(out, &frame);
-    picture_times(out, &frame);
-    picture_boxes(out, &frame);
-    picture_live(out, &frame);
-    picture_levels(out, &frame);
+    svg_rect(out, "bg", 0, 0, frame->width, frame->height, 0);
+    picture_head(out, frame);
+    svg_rect(out, "free", frame->left, frame->top, frame->right - frame->left,
+             frame->bottom - frame->top, 0);
+    picture_addresses(out, frame);
+    picture_times(out, frame);
+    picture_boxes(out, frame);
+    picture_live(out, frame);
+    picture_levels(out, frame);
     svg_end(out);
 }

@@ -17,6 +17,7 @@ struct picture {
     uint64_t bytes;        /* the highest end */
     uint64_t lower_bound;
     uint64_t capacity; /* 0: none */
+    bool is_narrow;    /* for phones */
 };
 
 /* Writes the picture. Errors stay in the stream. */
@@ -25,22 +26,20 @@ void picture_write(FILE *out, const struct picture *picture);
 /* ---- shared by picture.c and picture_boxes.c ------------------------------------------------- */
 
 enum {
-    PICTURE_WIDTH = 1200,
-    PICTURE_LEFT = 84, /* the addresses are left of it */
-    PICTURE_RIGHT = 1070,
-    PICTURE_TOP = 76, /* title and legend are above it */
-    PICTURE_BOTTOM = 680,
-    PICTURE_LIVE_TOP = 700, /* the curve of live bytes, below the plot */
-    PICTURE_LIVE_BOTTOM = 790,
-    PICTURE_HEIGHT = 836,
+    PICTURE_COLUMNS = 986, /* pixels of the plot, at most */
+    PICTURE_ROWS = 604,
     PICTURE_CLASSES = 8 /* classes of sizes, one colour each */
 };
 
 struct picture_frame {
     const struct picture *picture;
-    int64_t first;    /* time at PICTURE_LEFT */
-    uint64_t span;    /* of time, at least 1 */
-    double top_bytes; /* address at PICTURE_TOP */
+    int width, height;         /* of the picture */
+    int left, right;           /* of the plot; the addresses are left of it */
+    int top, bottom;           /* title and legend are above it */
+    int live_top, live_bottom; /* the curve of live bytes, below the plot */
+    int64_t first;             /* time at `left` */
+    uint64_t span;             /* of time, at least 1 */
+    double top_bytes;          /* address at `top` */
     /* The largest size of each class, ascending. The last one is the largest size of all. */
     uint64_t class_bytes[PICTURE_CLASSES];
     size_t class_count;

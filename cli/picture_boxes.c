@@ -12,8 +12,8 @@
 #include "svg.h"
 
 enum {
-    CELL_COLUMNS = PICTURE_RIGHT - PICTURE_LEFT,
-    CELL_ROWS = PICTURE_BOTTOM - PICTURE_TOP,
+    CELL_COLUMNS = PICTURE_COLUMNS,
+    CELL_ROWS = PICTURE_ROWS,
     BOX_TITLES = 3000, /* up to this many boxes have a tooltip, which needs an element each */
     BOX_NAMES = 600,   /* names that are written, largest boxes first */
     NAME_LETTERS = 24
@@ -90,11 +90,12 @@ static int cell_clip(double at, int most) {
 }
 
 /* Fills the cells whose middle the box covers, or the one cell that contains it. */
-static void cells_fill(unsigned char *cells, const struct box *box) {
-    int left = cell_clip(box->left - PICTURE_LEFT, CELL_COLUMNS);
-    int right = cell_clip(box->right - PICTURE_LEFT - 0.5, CELL_COLUMNS);
-    int top = cell_clip(box->top - PICTURE_TOP, CELL_ROWS);
-    int bottom = cell_clip(box->bottom - PICTURE_TOP - 0.5, CELL_ROWS);
+static void cells_fill(const struct picture_frame *frame, unsigned char *cells,
+                       const struct box *box) {
+    int left = cell_clip(box->left - frame->left, CELL_COLUMNS);
+    int right = cell_clip(box->right - frame->left - 0.5, CELL_COLUMNS);
+    int top = cell_clip(box->top - frame->top, CELL_ROWS);
+    int bottom = cell_clip(box->bottom - frame->top - 0.5, CELL_ROWS);
     for (int row = top; row <= (bottom > top ? bottom : top); row++) {
         for (int column = left; column <= (right > left ? right : left); column++) {
             cells[row * CELL_COLUMNS + column] = (unsigned char)(box->colour + 1);
@@ -113,7 +114,8 @@ static int cells_same(const unsigned char *cells, unsigned char colour, int coun
 
 /* Draws the largest box of one colour that starts at a cell: first to the right, then downwards.
  * Clears its cells. */
-static void cells_box(FILE *out, unsigned char *cells, int row, int column) {
+static void cells_box(FILE *out, const struct picture_frame *frame, unsigned char *cells, int row,
+                      int column) {
     unsigned char *from = &cells[row * CELL_COLUMNS + column], colour = *from;
     int width = 1, height = 1;
     while (column + width < CELL_COLUMNS && from[width] == colour) {
@@ -125,11 +127,10 @@ static void cells_box(FILE *out, unsigned char *cells, int row, int column) {
     for (int i = 0; i < height; i++) {
         memset(from + i * CELL_COLUMNS, 0, (size_t)width);
     }
-    fprintf(out, "M%d %dh%dv%dh-%dz", PICTURE_LEFT + column, PICTURE_TOP + row, width, height,
-            width);
+    fprintf(out, "M%d %dh%dv%dh-%dz", frame->left + column, frame->top + row, width, height, width);
 }
 
-static void cells_draw(FILE *out, unsigned char *cells) {
+static void cells_draw(FILE *out, const struct picture_frame *frame, unsigned char *cells) {
     for (unsigned colour = 0; colour < PICTURE_CLASSES; colour++) {
         bool is_begun = false;
         for (int i = 0; i < CELL_ROWS * CELL_COLUMNS; i++) {
@@ -138,7 +139,7 @@ static void cells_draw(FILE *out, unsigned char *cells) {
                     fprintf(out, "<path class=\"c%u\" d=\"", colour);
                     is_begun = true;
                 }
-                cells_box(out, cells, i / CELL_COLUMNS, i % CELL_COLUMNS);
+                cells_box(out, frame, cells, i / CELL_COLUMNS, i % CELL_COLUMNS);
             }
         }
         if (is_begun) {
@@ -265,12 +266,12 @@ void picture_boxes(FILE *out, const struct picture_frame *frame) {
     for (size_t i = 0; i < all; i++) {
         struct box box = box_of(frame, i);
         if (box.right - box.left < BOX_PIXELS || box.bottom - box.top < BOX_PIXELS) {
-            cells_fill(cells, &box);
+            cells_fill(frame, cells, &box);
         } else {
             boxes[count++] = box;
         }
     }
-    cells_draw(out, cells);
+    cells_draw(out, frame, cells);
     free(cells);
     if (count) {
         qsort(boxes, count, sizeof *boxes, box_compare);

@@ -79,18 +79,16 @@ static acre_status replay_call(const struct replay *replay, const struct event *
 /* ---- progress, only on a terminal ------------------------------------------------------------ */
 
 static void replay_show(struct replay *replay, unsigned pass, size_t done, uint64_t now) {
-    if (now - replay->shown_ns < 100000000 || !isatty(STDERR_FILENO)) {
+    if (now - replay->shown_ns < 100000000) {
         return;
     }
     replay->shown_ns = now;
-    fprintf(stderr, "\r%.60s: pass %u of %u, %3zu %%", replay->path, pass, replay->how->passes,
-            100 * done / replay->events->count);
+    cli_progress("%.60s: pass %u of %u, %3zu %%", replay->path, pass, replay->how->passes,
+                 100 * done / replay->events->count);
 }
 
 void replay_show_end(void) {
-    if (isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r%*s\r", 100, "");
-    }
+    cli_progress("%s", "");
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */

@@ -7,18 +7,9 @@
 #include <time.h>
 
 #include "cli.h"
+#include "show_memory.h"
 
 enum { SHOW_STREAMS = 4096, SHOW_STATUSES = 64, SHOW_MARKS = 100 };
-
-/* Copies a text of the file and replaces control characters; the caller frees it. */
-static char *show_text(const char *text, size_t bytes) {
-    char *clean = cli_alloc(bytes + 1);
-    for (size_t i = 0; i < bytes; i++) {
-        clean[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
-    }
-    clean[bytes] = '\0';
-    return clean;
-}
 
 /* ---- the list ---- */
 
@@ -66,6 +57,9 @@ static void list_record(const struct trace_record *record) {
     if (record->tag) {
         printf(" tag=%" PRIu32, record->tag);
     }
+    if (record->stack) {
+        printf(" stack=%" PRIu32, record->stack);
+    }
     if (record->status) {
         printf(" status=%s", acre_status_name((acre_status)record->status));
     }
@@ -77,11 +71,13 @@ static void list_record(const struct trace_record *record) {
     putchar('\n');
 }
 
-void trace_list(struct trace_reader *reader) {
+uint64_t trace_list(struct trace_reader *reader) {
     struct trace_record record;
-    while (trace_next(reader, &record)) {
+    uint64_t count = 0;
+    for (; trace_next(reader, &record); count++) {
         list_record(&record);
     }
+    return count;
 }
 
 /* ---- the summary ---- */
@@ -105,6 +101,7 @@ struct show_sums {
     struct show_mark marks[SHOW_MARKS];
     size_t mark_count;
     uint64_t created_bytes, released_bytes, moved_bytes;
+    struct show_memory *memory;
 };
 
 static void sum_stream(struct show_sums *sums, uint64_t stream) {
@@ -193,11 +190,11 @@ static void print_kinds(const struct show_sums *sums) {
 }
 
 static void print_memory(const struct trace_reader *reader, const struct show_sums *sums) {
-    char a[CLI_NUMBER_BYTES], b[CLI_NUMBER_BYTES], c[CLI_NUMBER_BYTES];
+    char a[CLI_NUMBER_BYTES], b[CLI_NUMBER_BYTES], c[CLI_NUMBER_BYTES], d[CLI_NUMBER_BYTES];
     const struct trace_live *live = &reader->live;
-    printf("live        peak %s requested (%s allocated); at the end %s in %zu blocks\n",
-           cli_bytes(live->peak_bytes, a), cli_bytes(live->peak_real, b), cli_bytes(live->bytes, c),
-           live->count);
+    printf("live        peak %s requested (%s allocated) after %s; at the end %s in %zu blocks\n",
+           cli_bytes(live->peak_bytes, a), cli_bytes(live->peak_real, b),
+           cli_duration(memory_peak_ns(sums->memory), d), cli_bytes(live->bytes, c), live->count);
     printf("physical    %s created, %s released, %s moved, %" PRIu64 " waits inserted\n",
            cli_bytes(sums->created_bytes, a), cli_bytes(sums->released_bytes, b),
            cli_bytes(sums->moved_bytes, c), sums->kinds[ACRE__TRACE_WAIT]);
@@ -237,6 +234,10 @@ static void summary_print(const struct trace_reader *reader, const struct show_s
         strftime(begun, sizeof begun, "%Y-%m-%d %H:%M:%S UTC", &tm);
     }
     printf("process     %" PRIu32 ", started %s\n", reader->header.pid, begun);
+    if (reader->fault.what) {
+        printf("damaged     at byte %zu: %s; only events before it are counted\n",
+               reader->fault.offset, reader->fault.what);
+    }
     printf("recorded    %s, %s%s\n", cli_duration(sums->end_ns, text),
            show_state(reader, is_written),
            reader->header.is_ring ? "; the oldest events may have been overwritten" : "");
@@ -244,24 +245,31 @@ static void summary_print(const struct trace_reader *reader, const struct show_s
            sums->events, bytes_an_event(reader, sums), reader->blocks, reader->header.block_bytes);
     printf("threads     %zu\n", reader->thread_count - reader->name_threads);
     printf("streams     %s%zu\n", sums->has_more_streams ? "more than " : "", sums->stream_count);
-    for (size_t i = 0; i < reader->name_count && i < SHOW_MARKS; i++) {
-        char *name = show_text(reader->names[i].text, reader->names[i].bytes);
-        printf("%-11s %" PRIu64 " %s\n", reader->names[i].is_tag ? "tag" : "pool",
-               reader->names[i].number, name);
+    size_t shown = 0;
+    for (size_t i = 0; i < reader->name_count && shown < SHOW_MARKS; i++) {
+        const struct trace_name *named = &reader->names[i];
+        bool is_tag = named->kind == ACRE__TRACE_TAG_NAME;
+        if (!is_tag && named->kind != ACRE__TRACE_POOL_NAME) {
+            continue;
+        }
+        char *name = show_text(named->text, named->bytes);
+        printf("%-11s %" PRIu64 " %s\n", is_tag ? "tag" : "pool", named->number, name);
         free(name);
+        shown++;
     }
     print_memory(reader, sums);
     print_rest(sums);
     putchar('\n');
+    memory_print(sums->memory, reader);
     print_kinds(sums);
 }
 
 /* ---- the summary as JSON ---- */
 
-static json_t *json_names(const struct trace_reader *reader, bool is_tag) {
+static json_t *json_names(const struct trace_reader *reader, enum acre__trace_kind kind) {
     json_t *list = json_array();
     for (size_t i = 0; i < reader->name_count; i++) {
-        if (reader->names[i].is_tag != is_tag) {
+        if (reader->names[i].kind != kind) {
             continue;
         }
         char *name = show_text(reader->names[i].text, reader->names[i].bytes);
@@ -328,8 +336,8 @@ static void summary_json(const struct trace_reader *reader, const struct show_su
     cli_json_set(root, "kinds", json_kinds(sums));
     cli_json_set(root, "threads", cli_json_number(reader->thread_count - reader->name_threads));
     cli_json_set(root, "streams", cli_json_number(sums->stream_count));
-    cli_json_set(root, "pools", json_names(reader, false));
-    cli_json_set(root, "tags", json_names(reader, true));
+    cli_json_set(root, "pools", json_names(reader, ACRE__TRACE_POOL_NAME));
+    cli_json_set(root, "tags", json_names(reader, ACRE__TRACE_TAG_NAME));
     cli_json_set(root, "peak_bytes", cli_json_number(reader->live.peak_bytes));
     cli_json_set(root, "peak_real_bytes", cli_json_number(reader->live.peak_real));
     cli_json_set(root, "live_bytes", cli_json_number(reader->live.bytes));
@@ -341,23 +349,36 @@ static void summary_json(const struct trace_reader *reader, const struct show_su
     cli_json_set(root, "moved_bytes", cli_json_number(sums->moved_bytes));
     cli_json_set(root, "refused", json_refused(sums));
     cli_json_set(root, "marks", json_marks(sums));
+    memory_json(sums->memory, reader, root);
+    json_t *damage = json_null();
+    if (reader->fault.what) {
+        damage = json_object();
+        cli_json_set(damage, "byte", cli_json_number(reader->fault.offset));
+        cli_json_set(damage, "what", cli_json_text(reader->fault.what));
+    }
+    cli_json_set(root, "damage", damage);
     cli_json_end(root);
 }
 
-void trace_summary(struct trace_reader *reader, const char *path, bool is_written, bool json) {
+uint64_t trace_summary(struct trace_reader *reader, const char *path, bool is_written, bool json) {
     struct show_sums *sums = cli_alloc(sizeof *sums);
     struct trace_record record;
-    memset(sums, 0, sizeof *sums);
+    sums->memory = memory_begin();
     while (trace_next(reader, &record)) {
         sum_record(sums, &record);
+        memory_event(sums->memory, reader, &record);
     }
-    if (!reader->fault.what && json) {
+    bool is_shown = !reader->fault.what || sums->events > 0;
+    if (is_shown && json) {
         summary_json(reader, sums, path, is_written);
-    } else if (!reader->fault.what) {
+    } else if (is_shown) {
         summary_print(reader, sums, is_written);
     }
+    memory_end(sums->memory);
     for (size_t i = 0; i < sums->mark_count; i++) {
         free(sums->marks[i].text);
     }
+    uint64_t events = sums->events;
     free(sums);
+    return events;
 }

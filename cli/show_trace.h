@@ -6,9 +6,10 @@
 
 #include "trace_decode.h"
 
-/* Both read the trace to its end and print it. On damage they stop and leave reader->fault to the
- * caller, who reports it. */
-void trace_list(struct trace_reader *reader);
-void trace_summary(struct trace_reader *reader, const char *path, bool is_written, bool json);
+/* Both read the trace to its end, or up to its damage, and print what they read. They leave
+ * reader->fault to the caller, who reports it. They return the number of events. The summary prints
+ * nothing if damage comes before the first event. */
+uint64_t trace_list(struct trace_reader *reader);
+uint64_t trace_summary(struct trace_reader *reader, const char *path, bool is_written, bool json);
 
 #endif

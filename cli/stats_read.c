@@ -90,8 +90,30 @@ static int view_begin(const char *path, int fd, struct stats_view *view) {
     return CLI_OK;
 }
 
+/* Copies standard input to a file in memory: rows are read by their offset. Returns -1 with errno.
+ */
+static int stdin_copy(void) {
+    char bytes[4096];
+    size_t left = sizeof(struct acre__stats_header) +
+                  (size_t)ACRE__STATS_ROWS * sizeof(struct acre__stats_row);
+    int fd = memfd_create("statistics", MFD_CLOEXEC);
+    ssize_t got = 1;
+    while (fd >= 0 && got > 0 && left > 0) {
+        got = read(STDIN_FILENO, bytes, sizeof bytes < left ? sizeof bytes : left);
+        if (got < 0 || write(fd, bytes, (size_t)got) != got) {
+            close(fd);
+            return -1;
+        }
+        left -= (size_t)got;
+    }
+    return fd;
+}
+
 int stats_open(const char *path, struct stats_view *view) {
-    *view = (struct stats_view){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    bool is_stdin = strcmp(path, "-") == 0;
+    path = is_stdin ? "standard input" : path;
+    *view = (struct stats_view){.fd = is_stdin ? stdin_copy()
+                                               : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (view->fd < 0) {
         return stats_refuse(path, strerror(errno));
     }

@@ -15,7 +15,8 @@ struct stats_view {
     struct acre__stats_header header; /* read when the file was opened */
 };
 
-/* Opens a statistics file. Returns 0, or CLI_CANNOT after a message. */
+/* Opens a statistics file; "-" is a copy of standard input. Returns 0, or CLI_CANNOT after a
+ * message. */
 int stats_open(const char *path, struct stats_view *view);
 /* Opens the statistics file of a process, found among its open files. Returns as stats_open. */
 int stats_open_process(uint64_t pid, struct stats_view *view);

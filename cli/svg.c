@@ -74,6 +74,13 @@ void svg_text(FILE *out, const char *class, double x, double y, enum svg_anchor 
     fputs("</text>", out);
 }
 
+void svg_text_upright(FILE *out, const char *class, double x, double y, const char *text) {
+    svg_class(out, "text", class);
+    fprintf(out, " transform=\"translate(%.1f %.1f) rotate(-90)\" text-anchor=\"middle\">", x, y);
+    svg_escape(out, text);
+    fputs("</text>\n", out);
+}
+
 double svg_step(double span, double most) {
     static const double steps[] = {1, 2, 5};
     double power = 1, step = 1;

@@ -26,6 +26,9 @@ void svg_rect(FILE *out, const char *class, double x, double y, double width, do
 void svg_text(FILE *out, const char *class, double x, double y, enum svg_anchor anchor,
               const char *format, ...) __attribute__((format(printf, 6, 7)));
 
+/* Draws text that reads upwards, with its middle at (x, y). */
+void svg_text_upright(FILE *out, const char *class, double x, double y, const char *text);
+
 /* Escapes text for XML. Bytes that are not printable ASCII become '?'. */
 void svg_escape(FILE *out, const char *text);
 

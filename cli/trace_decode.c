@@ -26,6 +26,14 @@ int trace_fault(struct trace_reader *reader, size_t offset, const char *what) {
     return 0;
 }
 
+int trace_damage(struct trace_reader *reader, uint64_t units, size_t offset, const char *what) {
+    if (!reader->damage.what || units < reader->damage_units) {
+        reader->damage = (struct trace_fault){offset, what};
+        reader->damage_units = units;
+    }
+    return 0;
+}
+
 static int fault_memory(struct trace_reader *reader) {
     return trace_fault(reader, 0, "out of memory");
 }
@@ -50,6 +58,8 @@ const char *trace_kind_name(enum acre__trace_kind kind) {
         [ACRE__TRACE_THREAD_BEGIN] = "thread-begin",
         [ACRE__TRACE_THREAD_END] = "thread-end",
         [ACRE__TRACE_MARK] = "mark",
+        [ACRE__TRACE_STACK] = "stack",
+        [ACRE__TRACE_MODULE_NAME] = "module-name",
     };
     return kind < ACRE__TRACE_KINDS && names[kind] ? names[kind] : "unknown";
 }
@@ -106,6 +116,12 @@ static bool head_fits(const struct trace_reader *reader, const struct trace_reco
     return is_free(head) ? is_live : !is_alloc(head) || !is_live;
 }
 
+static void block_keys(struct trace_block *block, const struct trace_record *record) {
+    block->keys[TRACE_BY_TAG] = record->tag;
+    block->keys[TRACE_BY_POOL] = record->pool;
+    block->keys[TRACE_BY_STACK] = record->stack;
+}
+
 /* Applies the event to the live blocks. Returns 1, or 0 if the trace lacks a free before it; then
  * *record becomes that free. */
 static int live_change(struct trace_reader *reader, struct trace_record *record) {
@@ -114,6 +130,7 @@ static int live_change(struct trace_reader *reader, struct trace_record *record)
         (void)trace_live_remove(&reader->live, record->address, &block);
         record->id = block.id;
         record->bytes = block.bytes;
+        record->freed = block;
         reader->unknown_frees += block.id == 0;
         return 1;
     }
@@ -131,6 +148,7 @@ static int live_change(struct trace_reader *reader, struct trace_record *record)
                                         .pool = record->pool,
                                         .is_made_up = true,
                                         .id = old.id,
+                                        .freed = old,
                                         .offset = record->offset};
         reader->made_up_frees++;
         return 0;
@@ -138,10 +156,13 @@ static int live_change(struct trace_reader *reader, struct trace_record *record)
     if (record->kind == ACRE__TRACE_REALLOC &&
         trace_live_remove(&reader->live, record->before, &old)) {
         block.id = old.id;
+        record->freed = old;
     }
     block.address = record->address;
     block.bytes = record->bytes;
     block.real = record->real;
+    block.time_ns = record->time_ns;
+    block_keys(&block, record);
     if (!trace_live_add(&reader->live, &block)) {
         return fault_memory(reader);
     }
@@ -209,8 +230,13 @@ static int head_hold(struct trace_reader *reader) {
     return 1;
 }
 
+/* Whether the earliest event happened after the damage. */
+static bool is_past_damage(const struct trace_reader *reader) {
+    return reader->damage.what && reader->heap[0]->units > reader->damage_units;
+}
+
 int trace_next(struct trace_reader *reader, struct trace_record *record) {
-    while (reader->heap_count && !reader->fault.what) {
+    while (reader->heap_count && !reader->fault.what && !is_past_damage(reader)) {
         struct trace_thread *thread = reader->heap[0];
         thread->head.is_refused = head_is_refused(thread);
         if (head_hold(reader)) {
@@ -228,6 +254,9 @@ int trace_next(struct trace_reader *reader, struct trace_record *record) {
         }
         return reader->fault.what == NULL;
     }
+    if (reader->damage.what && !reader->fault.what) {
+        reader->fault = reader->damage;
+    }
     return 0;
 }
 
@@ -241,7 +270,7 @@ static int header_read(struct trace_reader *reader) {
     memcpy(header, reader->bytes, sizeof *header);
     header->clock[sizeof header->clock - 1] = '\0';
     header->library[sizeof header->library - 1] = '\0';
-    if (header->version != ACRE__TRACE_VERSION) {
+    if (header->version != ACRE__TRACE_VERSION && header->version != ACRE__TRACE_VERSION_STACKS) {
         return trace_fault(reader, offsetof(struct acre__trace_header, version),
                            "unsupported version of the trace format");
     }
@@ -277,25 +306,31 @@ static int piece_read(struct trace_reader *reader, size_t offset, struct trace_p
     size_t left = reader->count - offset;
     *is_there = false;
     if (left < sizeof block) {
-        return trace_fault(reader, offset, "the file ends in the middle of a block");
+        return trace_damage(reader, UINT64_MAX, reader->count, TRACE_CUT);
     }
     memcpy(&block, reader->bytes + offset, sizeof block);
     if (block.magic == 0 && block.committed == 0) {
         return 1; /* the program ended before it used the block */
     }
     if (block.magic != ACRE__TRACE_BLOCK_MAGIC) {
-        return trace_fault(reader, offset, "there is no block where one should begin");
+        return trace_damage(reader, UINT64_MAX, offset, "there is no block where one should begin");
     }
-    size_t whole = left < reader->header.block_bytes ? left : reader->header.block_bytes;
-    if (block.committed > whole - sizeof block) {
-        return trace_fault(reader, offset, "the length of a block is more than its size");
+    if (block.committed > reader->header.block_bytes - sizeof block) {
+        return trace_damage(reader, UINT64_MAX, offset,
+                            "the length of a block is more than its size");
+    }
+    /* A program writes whole blocks. The last one may be cut behind its events, to save space. */
+    if (left < reader->header.block_bytes && block.committed != left - sizeof block) {
+        reader->cut = reader->bytes + reader->count;
+        trace_damage(reader, UINT64_MAX, reader->count, TRACE_CUT);
     }
     *piece = (struct trace_piece){block.thread, block.sequence, offset};
     *is_there = true;
     return 1;
 }
 
-/* Finds all blocks with events and sorts them by thread and sequence. */
+/* Finds all blocks with events, up to the first damaged one, and sorts them by thread and sequence.
+ */
 static struct trace_piece *pieces_read(struct trace_reader *reader) {
     size_t step = reader->header.block_bytes, begin = reader->header.header_bytes;
     size_t most = (reader->count - begin) / step + 1;
@@ -304,12 +339,9 @@ static struct trace_piece *pieces_read(struct trace_reader *reader) {
         fault_memory(reader);
         return NULL;
     }
-    for (size_t offset = begin; offset < reader->count; offset += step) {
-        bool is_there;
-        if (!piece_read(reader, offset, &pieces[reader->blocks], &is_there)) {
-            free(pieces);
-            return NULL;
-        }
+    bool is_there, is_good = true;
+    for (size_t offset = begin; offset < reader->count && is_good; offset += step) {
+        is_good = piece_read(reader, offset, &pieces[reader->blocks], &is_there);
         reader->blocks += is_there;
     }
     qsort(pieces, reader->blocks, sizeof *pieces, piece_compare);
@@ -325,8 +357,8 @@ static int name_add(struct trace_reader *reader, const struct trace_record *reco
         }
         reader->names = longer;
     }
-    reader->names[reader->name_count++] = (struct trace_name){
-        record->kind == ACRE__TRACE_TAG_NAME, record->number, record->text, record->text_bytes};
+    reader->names[reader->name_count++] =
+        (struct trace_name){record->kind, record->number, record->text, record->text_bytes};
     return 1;
 }
 
@@ -334,8 +366,10 @@ static int name_add(struct trace_reader *reader, const struct trace_record *reco
 static int names_read(struct trace_reader *reader, struct trace_thread *thread) {
     while (trace_head_read(reader, thread)) {
         enum acre__trace_kind kind = thread->head.kind;
-        if (kind != ACRE__TRACE_TAG_NAME && kind != ACRE__TRACE_POOL_NAME) {
-            return trace_fault(reader, thread->head.offset, "an event that is not a name");
+        if (kind != ACRE__TRACE_TAG_NAME && kind != ACRE__TRACE_POOL_NAME &&
+            kind != ACRE__TRACE_STACK && kind != ACRE__TRACE_MODULE_NAME) {
+            trace_damage(reader, thread->units, thread->head.offset, "an event that is not a name");
+            break;
         }
         if (!name_add(reader, &thread->head)) {
             return 0;

@@ -8,7 +8,8 @@
  *
  * The caller loads the whole file into memory. The reader trusts no byte of it. It skips blocks
  * that the program had not used when it was killed. Everything else that is invalid is damage,
- * reported with its offset in the file. */
+ * reported with its offset in the file. The events before the damage are read: those in earlier
+ * blocks of the file that happened before the first event that cannot be decoded. */
 #ifndef ACRE_CLI_TRACE_DECODE_H
 #define ACRE_CLI_TRACE_DECODE_H
 
@@ -27,18 +28,19 @@ struct trace_record {
     uint64_t before;            /* realloc, move: the old address */
     uint64_t bytes, real;       /* requested, allocated */
     uint64_t stream, number;    /* number: of a chunk, a user's event, a name */
-    uint32_t pool, tag;
-    int status;      /* of a refused allocation or free, else 0 */
-    bool is_refused; /* a free that failed; the next event of its block says so */
-    bool is_made_up; /* a free that the trace lacks: its address was allocated again */
-    uint64_t id;     /* of the block, from 1; 0: a free of an unknown block */
+    uint32_t pool, tag, stack;
+    int status;               /* of a refused allocation or free, else 0 */
+    bool is_refused;          /* a free that failed; the next event of its block says so */
+    bool is_made_up;          /* a free that the trace lacks: its address was allocated again */
+    uint64_t id;              /* of the block, from 1; 0: a free of an unknown block */
+    struct trace_block freed; /* free, realloc: the block as it was; its `id` is 0 if unknown */
     const char *text;
     size_t text_bytes;
     size_t offset, size; /* in the file */
 };
 
 struct trace_name {
-    bool is_tag; /* else a pool */
+    enum acre__trace_kind kind; /* TAG_NAME, POOL_NAME, STACK or MODULE_NAME */
     uint64_t number;
     const char *text; /* not terminated by NUL */
     size_t bytes;
@@ -69,13 +71,18 @@ struct trace_reader {
     uint64_t event_bytes; /* of all events in the file */
     size_t blocks;
     struct trace_fault fault;
+    /* Damage that was found ahead of the events that come before it. It becomes the fault when
+     * those are read. damage_units: the time of the last event before it in its thread. */
+    struct trace_fault damage;
+    uint64_t damage_units;
+    const unsigned char *cut; /* the end of the bytes, if the last block ends too early; or NULL */
 };
 
 /* Returns 1 if the bytes begin with the magic number of a trace. */
 int trace_is(const unsigned char *bytes, size_t count);
 
 /* Starts reading. The bytes must stay valid until trace_close, which the caller calls in any case.
- * Returns 0 if the file is damaged or memory runs out; reader->fault says which. */
+ * Returns 0 if the header is damaged or memory runs out; reader->fault says which. */
 int trace_open(struct trace_reader *reader, const unsigned char *bytes, size_t count);
 /* Reads the next event. Returns 0 at the end, or on damage (reader->fault.what is set). */
 int trace_next(struct trace_reader *reader, struct trace_record *record);

@@ -70,6 +70,7 @@ static int use_context(struct trace_thread *thread, unsigned char number,
     record->pool = thread->contexts[number].pool;
     record->stream = thread->contexts[number].stream;
     record->tag = thread->contexts[number].tag;
+    record->stack = thread->contexts[number].stack;
     return 1;
 }
 
@@ -173,7 +174,8 @@ static int get_definition(struct trace_thread *thread) {
     unsigned char number;
     struct trace_context context = {0};
     if (!get_byte(thread, &number) || !get_small(thread, &context.pool) ||
-        !get_varint(thread, &context.stream) || !get_small(thread, &context.tag)) {
+        !get_varint(thread, &context.stream) || !get_small(thread, &context.tag) ||
+        (thread->has_stacks && !get_small(thread, &context.stack))) {
         return 0;
     }
     thread->contexts[number] = context;
@@ -235,6 +237,8 @@ static int get_rest(struct trace_thread *thread, struct trace_record *record) {
         return get_context(thread, record);
     case ACRE__TRACE_TAG_NAME:
     case ACRE__TRACE_POOL_NAME:
+    case ACRE__TRACE_STACK:
+    case ACRE__TRACE_MODULE_NAME:
         return get_varint(thread, &record->number) && get_text(thread, record);
     case ACRE__TRACE_MARK:
         return get_text(thread, record);
@@ -284,8 +288,10 @@ static int block_begin(const struct trace_reader *reader, struct trace_thread *t
     size_t offset = thread->blocks[thread->block_next++];
     memcpy(&block, reader->bytes + offset, sizeof block);
     thread->at = reader->bytes + offset + sizeof block;
-    thread->end = thread->at + block.committed; /* piece_read has checked it */
+    size_t left = reader->count - offset - sizeof block; /* piece_read has checked the rest */
+    thread->end = thread->at + (block.committed < left ? block.committed : left);
     thread->units = block.units;
+    thread->has_stacks = reader->header.version == ACRE__TRACE_VERSION_STACKS;
     thread->address = 0;
     thread->bytes = 0;
     thread->context = 0;
@@ -322,7 +328,11 @@ int trace_head_read(struct trace_reader *reader, struct trace_thread *thread) {
             is_read = get_varint(thread, &delta) && get_rest(thread, record);
         }
         if (!is_read || delta > UINT64_MAX - thread->units) {
-            return trace_fault(reader, offset, "invalid event");
+            bool is_cut = thread->end == reader->cut;
+            thread->at = thread->end; /* what follows cannot be decoded */
+            thread->block_next = thread->block_count;
+            return is_cut ? trace_damage(reader, thread->units, reader->count, TRACE_CUT)
+                          : trace_damage(reader, thread->units, offset, "invalid event");
         }
         thread->units += delta;
         thread->head_units = thread->units;

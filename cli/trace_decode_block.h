@@ -6,7 +6,7 @@
 
 struct trace_context {
     uint64_t stream;
-    uint32_t pool, tag;
+    uint32_t pool, tag, stack;
 };
 
 struct trace_thread {
@@ -17,6 +17,7 @@ struct trace_thread {
     const unsigned char *at, *end; /* in the block */
     uint64_t units, address, bytes;
     uint8_t context;
+    bool has_stacks; /* the trace is of version 2 */
     uint16_t epoch;
     struct trace_context contexts[ACRE__TRACE_CONTEXTS];
     bool has_context[ACRE__TRACE_CONTEXTS];
@@ -27,8 +28,13 @@ struct trace_thread {
     bool was_held;                    /* the head has waited long enough */
 };
 
-/* Records damage at an offset of the file. Returns 0. */
+#define TRACE_CUT "the file ends in the middle of a block"
+
+/* Ends reading with a fault at an offset of the file. Returns 0. */
 int trace_fault(struct trace_reader *reader, size_t offset, const char *what);
+/* Records damage at an offset of the file, after the events until `units`. trace_next reads those
+ * first. The earliest damage counts. Returns 0. */
+int trace_damage(struct trace_reader *reader, uint64_t units, size_t offset, const char *what);
 
 /* Decodes the thread's next event into its head and skips context definitions. Returns 1, or 0 at
  * the end or on damage. */

@@ -5,10 +5,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What blocks are grouped by. A further key needs a line here, its value in block_keys of
+ * trace_decode.c, and its title in show_memory.c. */
+enum trace_key { TRACE_BY_TAG, TRACE_BY_POOL, TRACE_BY_STACK, TRACE_KEYS };
+
 struct trace_block {
     uint64_t address; /* 0: free slot */
     uint64_t id;      /* from 1 */
     uint64_t bytes, real;
+    uint64_t time_ns; /* of the event that allocated it */
+    uint64_t keys[TRACE_KEYS];
 };
 
 struct trace_live {

@@ -7,9 +7,14 @@
 # machine with a GPU they find NVIDIA's. Where NVIDIA's toolkit is installed, each is built a second
 # time, against its headers and libraries, in build/examples/cuda_toolkit.
 #
-# cuda_examples lists their names and cuda_example_folders their folders, for the tests.
+# examples/mistakes/cuda has programs with one mistake each, in build/examples/mistakes/cuda. They are
+# built like the others, against include/soft only.
+#
+# cuda_examples lists their names and cuda_example_folders their folders, for the tests;
+# cuda_mistakes the names of the programs with mistakes.
 set(cuda_examples "")
 set(cuda_example_folders "")
+set(cuda_mistakes "")
 if(NOT TARGET acre_standin_cudart)
     return()
 endif()
@@ -34,19 +39,24 @@ else()
     message(STATUS "No C++ compiler found: the C++ programs of examples/cuda are skipped")
 endif()
 
+# acre_add_cuda_example(TARGET SOURCE FOLDER INCLUDE LIBRARY...): one, in build/examples/FOLDER.
+function(acre_add_cuda_example target source folder headers)
+    cmake_path(GET source STEM stem)
+    add_executable(${target} ${source})
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME ${stem} SKIP_BUILD_RPATH ON
+        CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples/${folder})
+    target_include_directories(${target} SYSTEM PRIVATE ${headers})
+    target_link_options(${target} PRIVATE LINKER:--as-needed)
+    target_link_libraries(${target} PRIVATE acre_flags ${ARGN})
+    add_dependencies(acre_examples ${target})
+endfunction()
+
 # acre_add_cuda_examples(FOLDER INCLUDE LIBRARY...): all examples, in build/examples/FOLDER.
 function(acre_add_cuda_examples folder headers)
     foreach(source IN LISTS cuda_example_sources)
         cmake_path(GET source STEM stem)
-        set(target example_${folder}_${stem})
-        add_executable(${target} ${source})
-        set_target_properties(${target} PROPERTIES OUTPUT_NAME ${stem} SKIP_BUILD_RPATH ON
-            CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
-            RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples/${folder})
-        target_include_directories(${target} SYSTEM PRIVATE ${headers})
-        target_link_options(${target} PRIVATE LINKER:--as-needed)
-        target_link_libraries(${target} PRIVATE acre_flags ${ARGN})
-        add_dependencies(acre_examples ${target})
+        acre_add_cuda_example(example_${folder}_${stem} ${source} ${folder} ${headers} ${ARGN})
     endforeach()
 endfunction()
 
@@ -57,6 +67,16 @@ endforeach()
 acre_add_cuda_examples(cuda ${PROJECT_SOURCE_DIR}/include/soft acre_standin_cudart
     acre_standin_cuda)
 list(APPEND cuda_example_folders cuda)
+
+file(GLOB cuda_mistake_sources CONFIGURE_DEPENDS examples/mistakes/cuda/*.c)
+foreach(source IN LISTS cuda_mistake_sources)
+    cmake_path(GET source STEM stem)
+    list(APPEND cuda_mistakes ${stem})
+    acre_add_cuda_example(mistake_${stem} ${source} mistakes/cuda
+        ${PROJECT_SOURCE_DIR}/include/soft acre_standin_cudart acre_standin_cuda)
+    # As the programs of examples/mistakes: inlined calls would have the lines of their callers.
+    target_compile_options(mistake_${stem} PRIVATE -O0 -g -U_FORTIFY_SOURCE)
+endforeach()
 
 # NVIDIA's libcudart has versioned symbols, so the stand-in must have the same version. The toolkit
 # has a stub of the driver's library for linking. One build of these is enough.

@@ -12,6 +12,11 @@ target_link_options(acre_flags INTERFACE -pthread LINKER:-z,relro LINKER:-z,now)
 if(ACRE_WERROR)
     target_compile_options(acre_flags INTERFACE -Werror)
 endif()
+# Frame pointers, except in functions that call nothing: ACRE_STACKS=8:fp and profilers walk them through
+# the library. The hot path of pools is the same code with and without.
+check_c_compiler_flag(-momit-leaf-frame-pointer ACRE_HAS_LEAF_FLAG)
+target_compile_options(acre_flags INTERFACE -fno-omit-frame-pointer
+    $<$<BOOL:${ACRE_HAS_LEAF_FLAG}>:-momit-leaf-frame-pointer>)
 if(ACRE_DEBUG)
     target_compile_definitions(acre_flags INTERFACE ACRE_DEBUG=1)
 endif()
@@ -48,7 +53,7 @@ else()
     set(flag -fsanitize=${sanitizer_${ACRE_SANITIZE}})
     target_compile_definitions(acre_flags INTERFACE ACRE_SANITIZE_${ACRE_SANITIZE}=1)
     target_compile_options(acre_flags INTERFACE
-        ${flag} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+        ${flag} -fno-sanitize-recover=all)
     target_link_options(acre_flags INTERFACE ${flag})
     if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
         # The checks that gcc inserts cause false positives of these warnings.

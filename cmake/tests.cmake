@@ -6,7 +6,9 @@
 #   tests/check/check_*.sh|py   a script that checks the tree or the build
 #   examples/*.c                a program that must exit with 0 (label "examples")
 #   examples/*.cu               a program for a GPU, if nvcc is installed; example_<stem>_gpu
+#   examples/mistakes/*.c       run by tests/cli/test_cli_mistakes.sh with ACRE_DEBUG=1
 #   examples/cuda/*             run by `acre run`; its output must be tests/data/cuda/<stem>.txt
+#   examples/mistakes/cuda/*    likewise, with the report: tests/data/mistakes_cuda/<stem>.txt
 #   tests/gpu/*.cu              kernels for the programs in tests/gpu, if nvcc is installed
 #   tests/<area>/area.cmake     replaces the rule above for the .c files not called test_*, with
 #                               acre_test_program and acre_test_run
@@ -244,6 +246,19 @@ foreach(source IN LISTS examples)
     acre_test_run(example_${stem} examples $<TARGET_FILE:example_${stem}>)
 endforeach()
 
+# Programs with mistakes, for ACRE_DEBUG: tests/cli/test_cli_mistakes.sh compares what they print.
+file(GLOB examples CONFIGURE_DEPENDS examples/mistakes/*.c)
+foreach(source IN LISTS examples)
+    cmake_path(GET source STEM stem)
+    add_executable(mistake_${stem} ${source})
+    set_target_properties(mistake_${stem} PROPERTIES OUTPUT_NAME ${stem}
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples/mistakes)
+    # -O0: at -O2 a call may be inlined, or end a function, and its line is lost.
+    target_compile_options(mistake_${stem} PRIVATE -O0 -g -U_FORTIFY_SOURCE)
+    target_link_libraries(mistake_${stem} PRIVATE acre_flags acre_shared)
+    add_dependencies(acre_examples mistake_${stem})
+endforeach()
+
 # Also built as a user would: with nvcc and the library.
 file(GLOB examples CONFIGURE_DEPENDS examples/*.cu)
 acre_check_cuda_programs()
@@ -264,6 +279,11 @@ foreach(folder IN LISTS cuda_example_folders)
             ${PROJECT_SOURCE_DIR}/tests/standin/run_example.sh
             ${PROJECT_BINARY_DIR}/examples/${folder}/${stem})
     endforeach()
+endforeach()
+foreach(stem IN LISTS cuda_mistakes)
+    acre_test_run(mistake_${stem} standin ${ACRE_BASH}
+        ${PROJECT_SOURCE_DIR}/tests/standin/run_mistake.sh
+        ${PROJECT_BINARY_DIR}/examples/mistakes/cuda/${stem})
 endforeach()
 
 find_program(ACRE_PYTHON python3 REQUIRED)

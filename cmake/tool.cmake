@@ -23,7 +23,7 @@ if(missing)
     return()
 endif()
 
-file(GLOB tool_sources CONFIGURE_DEPENDS cli/*.c bench/*.c)
+file(GLOB tool_sources CONFIGURE_DEPENDS cli/*.c bench/*.c report/*.c)
 # The tool places buffers of a file with the library's placer, which the library does not export.
 add_executable(acre_cli ${tool_sources} $<TARGET_OBJECTS:acre_pure_objects>)
 set_target_properties(acre_cli PROPERTIES OUTPUT_NAME acre)
@@ -36,7 +36,7 @@ add_custom_target(acre_commit BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/bench_c
 add_dependencies(acre_cli acre_commit)
 target_include_directories(acre_cli PRIVATE ${PROJECT_BINARY_DIR}/generated)
 # bench/ and replay include src/ for driver calls; tests/check/check_layers.py checks other uses.
-target_include_directories(acre_cli PRIVATE cli src)
+target_include_directories(acre_cli PRIVATE cli report src)
 # Kernels that `acre bench heap` measures on a GPU; without nvcc it measures only soft devices.
 file(GLOB bench_kernels CONFIGURE_DEPENDS bench/*.cu)
 acre_add_kernels(acre_bench_kernels ${bench_kernels})

@@ -10,27 +10,83 @@
 #include <string.h>
 
 #include "driver_doors.h"
+#include "soft/soft.h"
 #include "ledger.h"
 
-enum { CALLER_KEYS = 512, CALLER_KEY_BYTES = 64 };
+enum { CALLER_KEYS = 512, CALLER_KEY_BYTES = 64, CALLER_WHY_BYTES = 320 };
 
 static _Thread_local struct acre_standin_caller caller_now
     __attribute__((tls_model("initial-exec")));
+/* Why the current call is refused; empty: not known. */
+static _Thread_local char caller_why[CALLER_WHY_BYTES] __attribute__((tls_model("initial-exec")));
 
 STANDIN_EXPORT void acre_standin_enter(struct acre_standin_caller *before, const char *call,
                                        const void *address) {
     *before = caller_now;
-    if (!caller_now.call)
+    if (!caller_now.call) {
         caller_now = (struct acre_standin_caller){call, address};
+        caller_why[0] = '\0';
+    }
 }
 
-STANDIN_EXPORT void acre_standin_leave(const struct acre_standin_caller *before) {
+/* Results that are not errors of the call. A correct program expects them of a query: work that is
+ * not done, and an address that CUDA does not know. And after a finding of the soft driver the
+ * device is lost, so that every call fails: the finding is the report. */
+static int caller_is_expected(const char *call, unsigned code) {
+    return code == CUDA_ERROR_NOT_READY ||
+           (code == CUDA_ERROR_INVALID_VALUE && strncmp(call, "cuPointerGet", 12) == 0) ||
+           (code == CUDA_ERROR_LAUNCH_FAILED && acre__record_has_wrongs());
+}
+
+STANDIN_EXPORT void acre_standin_leave(const struct acre_standin_caller *before, unsigned code,
+                                       const char *error) {
+    if (code && !before->call && !caller_is_expected(caller_now.call, code))
+        acre__record_refusal(acre__record_site(&caller_now), code, error, caller_why);
+    if (!before->call)
+        acre__record_copied(acre__driver_copied_bytes(acre__driver_soft()));
     caller_now = *before;
+}
+
+CUresult acre__standin_end(const struct acre_standin_caller *before, CUresult result) {
+    acre_standin_leave(before, result, result ? acre__driver_error_name(result) : "");
+    return result;
 }
 
 struct acre_standin_caller acre__standin_caller(void) {
     return caller_now;
 }
+
+void acre__standin_why(const char *format, ...) {
+    va_list arguments;
+    if (caller_why[0])
+        return;
+    va_start(arguments, format);
+    vsnprintf(caller_why, sizeof caller_why, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- libacre in the program ---- */
+
+STANDIN_EXPORT void acre_standin_opened(const void *device, const void *address) {
+    struct acre_standin_caller before;
+    acre_standin_enter(&before, "acre_open", address);
+    acre__record_state(RUN_PROCESS_USED);
+    acre__ledger_add(RUN_OPENED, (uintptr_t)device, 0);
+    acre_standin_leave(&before, 0, "");
+}
+
+STANDIN_EXPORT void acre_standin_closed(const void *device) {
+    acre__ledger_settle(RUN_OPENED, (uintptr_t)device,
+                        acre__ledger_take(RUN_OPENED, (uintptr_t)device), CUDA_SUCCESS);
+}
+
+STANDIN_EXPORT void acre_standin_leaked(const char *call, uint64_t blocks, uint64_t bytes,
+                                        const void *address) {
+    struct acre_standin_caller caller = {call, address};
+    acre__record_acre(blocks, bytes, acre__record_site(&caller));
+}
+
+/* ---- messages ---- */
 
 static struct {
     pthread_mutex_t lock;

@@ -28,31 +28,15 @@ static struct {
 
 static CUresult doors_cuInit(unsigned int flags) {
     CUresult result = doors.inner->cuInit(flags);
-    if (!result)
+    if (!result) {
         atomic_store_explicit(&doors.is_used, 1, memory_order_relaxed);
-    else if (!flags) {
+        acre__record_state(RUN_PROCESS_USED);
+    } else if (!flags) {
         const char *detail = acre_last_detail();
         acre_standin_say_once("cuInit", "the soft device did not start: %s",
                               detail[0] ? detail : acre__driver_error_name(result));
         acre__standin_fail();
     }
-    return result;
-}
-
-/* The soft driver could create the handle, but no process could open it. So the call fails with a
- * message. */
-static CUresult doors_cuIpcGetMemHandle(CUipcMemHandle *handle_out, CUdeviceptr ptr) {
-    (void)handle_out, (void)ptr;
-    acre_standin_say_once("cuIpcGetMemHandle",
-                          "cuIpcGetMemHandle is unsupported on the soft device: it returns "
-                          "CUDA_ERROR_NOT_SUPPORTED; use cuMemExportToShareableHandle");
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-static CUresult doors_cuModuleLoadData(CUmodule *module_out, const void *image) {
-    CUresult result = doors.inner->cuModuleLoadData(module_out, image);
-    if (result == CUDA_ERROR_INVALID_IMAGE)
-        acre__standin_say_kernel("cuModuleLoadData");
     return result;
 }
 
@@ -115,8 +99,6 @@ static void doors_begin(void) {
     doors.live = *doors.inner;
     acre__ledger_wrap(&doors.live, doors.inner);
     doors.live.cuInit = doors_cuInit;
-    doors.live.cuIpcGetMemHandle = doors_cuIpcGetMemHandle;
-    doors.live.cuModuleLoadData = doors_cuModuleLoadData;
     doors.live.cuModuleGetFunction = doors_cuModuleGetFunction;
     doors.live.cuLaunchKernel = doors_cuLaunchKernel;
     /* Calls that need no device work in a child, too. */
@@ -140,6 +122,7 @@ int acre__standin_is_used(void) {
 }
 
 void acre__standin_fail(void) {
+    acre__record_state(RUN_PROCESS_FAILED);
     atomic_store_explicit(&doors.has_failed, 1, memory_order_relaxed);
 }
 
@@ -153,9 +136,7 @@ int acre__standin_has_failed(void) {
     CUresult symbol params {                                                                       \
         struct acre_standin_caller before;                                                         \
         acre_standin_enter(&before, #name, __builtin_return_address(0));                           \
-        CUresult result = acre__standin_table()->name args;                                        \
-        acre_standin_leave(&before);                                                               \
-        return result;                                                                             \
+        return acre__standin_end(&before, acre__standin_table()->name args);                       \
     }
 ACRE__DRIVER_LIST(DOOR)
 

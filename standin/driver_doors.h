@@ -30,6 +30,10 @@ typedef void (*standin_function)(void);
  * and texts of errors. */
 const struct acre__driver *acre__standin_table(void);
 
+struct acre_standin_caller;
+/* Ends a door of the driver with its result, which it returns; see acre_standin_leave. */
+CUresult acre__standin_end(const struct acre_standin_caller *before, CUresult result);
+
 /* Returns 1 once cuInit has succeeded in this process. */
 int acre__standin_is_used(void);
 

@@ -3,8 +3,14 @@
 #include "driver_forms.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "caller.h"
+
+enum { FORM_PADDING = 32 }; /* zero bytes after a file: more than the driver compares */
 
 /* ---- forms that equal their successors ---- */
 
@@ -39,9 +45,7 @@ CUresult cuCtxPopCurrent(CUcontext *ctx_out) {
 CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
     struct acre_standin_caller before;
     acre_standin_enter(&before, "cuMemHostRegister", __builtin_return_address(0));
-    CUresult result = cuMemHostRegister_v2(p, bytes, flags);
-    acre_standin_leave(&before);
-    return result;
+    return acre__standin_end(&before, cuMemHostRegister_v2(p, bytes, flags));
 }
 
 CUresult cuStreamDestroy(CUstream stream) {
@@ -150,6 +154,42 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *statu
 
 CUresult cuStreamBeginCapture(CUstream stream) {
     return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+/* ---- modules ---- */
+
+CUresult cuModuleLoadFatBinary(CUmodule *module_out, const void *image) {
+    return cuModuleLoadData(module_out, image);
+}
+
+/* Reads the whole file, with a zero byte after it: PTX is text. Returns NULL on failure. */
+static char *form_read(const char *path, CUresult *result) {
+    struct stat status;
+    char *bytes = NULL;
+    FILE *file = fopen(path, "rbe");
+    *result = CUDA_ERROR_FILE_NOT_FOUND;
+    if (!file)
+        return NULL;
+    if (fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode)) {
+        size_t size = (size_t)status.st_size;
+        bytes = malloc(size + FORM_PADDING);
+        *result = bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        if (bytes)
+            memset(bytes + fread(bytes, 1, size, file), 0, FORM_PADDING);
+    }
+    fclose(file);
+    return bytes;
+}
+
+CUresult cuModuleLoad(CUmodule *module_out, const char *path) {
+    CUresult result;
+    if (!module_out || !path)
+        return CUDA_ERROR_INVALID_VALUE;
+    char *bytes = form_read(path, &result);
+    if (bytes)
+        result = cuModuleLoadData(module_out, bytes);
+    free(bytes);
+    return result;
 }
 
 /* ---- memory locations ---- */

@@ -72,6 +72,9 @@ typedef enum {
       (CUstream stream, CUstreamCaptureStatus *status_out, cuuint64_t *id_out,                     \
        CUgraph *graph_out, const CUgraphNode **dependencies_out,                                   \
        const CUgraphEdgeData **edges_out, size_t *count_out))                                      \
+    X(cuModuleLoad, cuModuleLoad, 2000, (CUmodule *module_out, const char *path))                  \
+    X(cuModuleLoadFatBinary, cuModuleLoadFatBinary, 2000,                                          \
+      (CUmodule *module_out, const void *image))                                                   \
     X(cuEventDestroy, cuEventDestroy, 2000, (CUevent event))                                       \
     X(cuEventElapsedTime, cuEventElapsedTime_v2, 12080,                                            \
       (float *ms_out, CUevent start, CUevent end))

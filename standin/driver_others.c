@@ -9,14 +9,16 @@
 #include "caller.h"
 #include "driver_forms.h"
 
-enum other_why { OTHER_CALL, OTHER_KERNEL, OTHER_OLD };
+enum other_why { OTHER_CALL, OTHER_SHARE, OTHER_KERNEL, OTHER_OLD };
 
 void acre__standin_say_kernel(const char *call) {
     acre_standin_say_once(
         call, "%s: kernels need a GPU; the soft device runs memory, streams and events", call);
 }
 
-static CUresult other(const char *name, enum other_why why) {
+static CUresult other(const char *name, enum other_why why, const void *address) {
+    struct acre_standin_caller before;
+    acre_standin_enter(&before, name, address);
     if (why == OTHER_KERNEL)
         acre__standin_say_kernel(name);
     else if (why == OTHER_OLD)
@@ -24,15 +26,20 @@ static CUresult other(const char *name, enum other_why why) {
                               "%s without a suffix is the form from before CUDA 3.2, with 32-bit "
                               "sizes; use %s_v2, as cuda.h does",
                               name, name);
+    else if (why == OTHER_SHARE)
+        acre_standin_say_once(name,
+                              "the soft device does not have %s; share memory with "
+                              "cuMemExportToShareableHandle",
+                              name);
     else
         acre_standin_say_once(name, "the soft device does not have %s", name);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return acre__standin_end(&before, CUDA_ERROR_NOT_SUPPORTED);
 }
 
 #define OTHER_DOOR(name, symbol, version, why)                                                     \
     STANDIN_EXPORT CUresult symbol(void);                                                          \
     CUresult symbol(void) {                                                                        \
-        return other(#name, OTHER_##why);                                                          \
+        return other(#name, OTHER_##why, __builtin_return_address(0));                             \
     }
 STANDIN_OTHERS(OTHER_DOOR)
 

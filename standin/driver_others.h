@@ -4,6 +4,7 @@
  * it returns CUDA_ERROR_NOT_SUPPORTED:
  *
  *   CALL    the soft driver does not have the call
+ *   SHARE   the soft driver does not have the call; another one shares memory between processes
  *   KERNEL  the call is about kernels, which need a GPU
  *   OLD     a form from before CUDA 3.2, with 32-bit sizes; the stand-in has its successor
  *
@@ -228,8 +229,8 @@
     X(cuIpcCloseMemHandle, cuIpcCloseMemHandle, 4010, CALL)                                        \
     X(cuIpcGetEventHandle, cuIpcGetEventHandle, 4010, CALL)                                        \
     X(cuIpcOpenEventHandle, cuIpcOpenEventHandle, 4010, CALL)                                      \
-    X(cuIpcOpenMemHandle, cuIpcOpenMemHandle, 4010, CALL)                                          \
-    X(cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, 11000, CALL)                                      \
+    X(cuIpcOpenMemHandle, cuIpcOpenMemHandle, 4010, SHARE)                                         \
+    X(cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, 11000, SHARE)                                     \
     X(cuKernelGetAttribute, cuKernelGetAttribute, 12000, KERNEL)                                   \
     X(cuKernelGetFunction, cuKernelGetFunction, 12000, KERNEL)                                     \
     X(cuKernelGetLibrary, cuKernelGetLibrary, 12050, KERNEL)                                       \
@@ -352,9 +353,6 @@
     X(cuModuleGetLoadingMode, cuModuleGetLoadingMode, 11070, KERNEL)                               \
     X(cuModuleGetSurfRef, cuModuleGetSurfRef, 3000, KERNEL)                                        \
     X(cuModuleGetTexRef, cuModuleGetTexRef, 2000, KERNEL)                                          \
-    X(cuModuleLoad, cuModuleLoad, 2000, KERNEL)                                                    \
-    X(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010, KERNEL)                                        \
-    X(cuModuleLoadFatBinary, cuModuleLoadFatBinary, 2000, KERNEL)                                  \
     X(cuMulticastAddDevice, cuMulticastAddDevice, 12010, CALL)                                     \
     X(cuMulticastBindAddr, cuMulticastBindAddr, 12010, CALL)                                       \
     X(cuMulticastBindMem, cuMulticastBindMem, 12010, CALL)                                         \

@@ -66,9 +66,7 @@ static CUstream own(CUstream stream) {
         struct acre_standin_caller before;                                                         \
         acre_standin_enter(&before, #name, __builtin_return_address(0));                           \
         stream = own(stream);                                                                      \
-        CUresult result = symbol args;                                                             \
-        acre_standin_leave(&before);                                                               \
-        return result;                                                                             \
+        return acre__standin_end(&before, symbol args);                                            \
     }
 #define OWN_ENTRY(name, symbol, version, need, sticky, calls, moved, params, args)                 \
     OWN_IF(name, OWN_DOOR)(name, symbol, params, args)
@@ -130,31 +128,50 @@ CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *copy) {
     return cuMemcpy2D_v2_ptds(copy);
 }
 
+/* Fills of memory that the host can read are done when the call returns, unless they are
+ * captured. */
+static CUresult own_wait_filled(CUresult result, CUdeviceptr dst) {
+    CUmemorytype type = CU_MEMORYTYPE_DEVICE;
+    unsigned managed = 0;
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    void *answers[] = {&type, &managed};
+    if (result || cuPointerGetAttributes(2, asked, answers, dst) ||
+        (type != CU_MEMORYTYPE_HOST && !managed) ||
+        cuStreamIsCapturing(CU_STREAM_PER_THREAD, &capture) || capture)
+        return result;
+    return own_wait(result);
+}
+
 CUresult cuMemsetD8_v2_ptds(CUdeviceptr dst, unsigned char value, size_t count) {
-    return cuMemsetD8Async(dst, value, count, CU_STREAM_PER_THREAD);
+    return own_wait_filled(cuMemsetD8Async(dst, value, count, CU_STREAM_PER_THREAD), dst);
 }
 
 CUresult cuMemsetD16_v2_ptds(CUdeviceptr dst, unsigned short value, size_t count) {
-    return cuMemsetD16Async(dst, value, count, CU_STREAM_PER_THREAD);
+    return own_wait_filled(cuMemsetD16Async(dst, value, count, CU_STREAM_PER_THREAD), dst);
 }
 
 CUresult cuMemsetD32_v2_ptds(CUdeviceptr dst, unsigned int value, size_t count) {
-    return cuMemsetD32Async(dst, value, count, CU_STREAM_PER_THREAD);
+    return own_wait_filled(cuMemsetD32Async(dst, value, count, CU_STREAM_PER_THREAD), dst);
 }
 
 CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr dst, size_t pitch_bytes, unsigned char value,
                               size_t width, size_t rows) {
-    return cuMemsetD2D8Async(dst, pitch_bytes, value, width, rows, CU_STREAM_PER_THREAD);
+    return own_wait_filled(
+        cuMemsetD2D8Async(dst, pitch_bytes, value, width, rows, CU_STREAM_PER_THREAD), dst);
 }
 
 CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr dst, size_t pitch_bytes, unsigned short value,
                                size_t width, size_t rows) {
-    return cuMemsetD2D16Async(dst, pitch_bytes, value, width, rows, CU_STREAM_PER_THREAD);
+    return own_wait_filled(
+        cuMemsetD2D16Async(dst, pitch_bytes, value, width, rows, CU_STREAM_PER_THREAD), dst);
 }
 
 CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dst, size_t pitch_bytes, unsigned int value,
                                size_t width, size_t rows) {
-    return cuMemsetD2D32Async(dst, pitch_bytes, value, width, rows, CU_STREAM_PER_THREAD);
+    return own_wait_filled(
+        cuMemsetD2D32Async(dst, pitch_bytes, value, width, rows, CU_STREAM_PER_THREAD), dst);
 }
 
 /* ---- rows for cuGetProcAddress ---- */

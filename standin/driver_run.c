@@ -1,32 +1,76 @@
-/* Support of libcuda.so.1 for `acre run`. The variable ACRE_RUN contains the id of the process that
- * `acre run` has become, then the words stats and leaks if requested, separated by commas.
+/* Support of libcuda.so.1 for `acre run`. The variable ACRE_RUN contains words that are separated
+ * by commas:
  *
- *   at exit      prints statistics and leaks of every process that has used CUDA
+ *   1234             the id of the program's process; other processes are started by it
+ *   stats, leaks, errors, check, json
+ *                    what to report (RUN_WANTS in report/run_file.h)
+ *   file=1200/5      the file for records: descriptor 5 of process 1200, which is `acre run`
+ *   out=1200/6       where JSON goes; default: stderr
+ *
+ *   at exit      prints the report of every process that has used CUDA
  *   at a fault   prints which memory the host must not access
  *
- * Without ACRE_RUN this file does nothing. */
+ * Without a file `acre run` has become the program by execvp, and nobody reads records. Without
+ * ACRE_RUN this file does nothing. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "acre.h"
 
 #include "base/config.h"
 #include "soft/soft.h"
 #include "driver_doors.h"
 #include "ledger.h"
 
+enum { RUN_PATH_BYTES = 64, RUN_LINE = 1024, RUN_PLACE = 256 };
+
 static struct {
-    pid_t program; /* that `acre run` has become; other processes are its children */
-    int want_stats, want_leaks;
+    pid_t program;
+    unsigned wants;           /* enum run_want */
+    int is_recorded;          /* a report was requested */
+    char out[RUN_PATH_BYTES]; /* path for JSON; empty: stderr */
 } run;
+
+/* ---- findings of the soft driver ---- */
+
+/* Returns the first address in a text, such as 0xfff0e0200000; 0 if there is none. */
+static uint64_t run_address_in(const char *text) {
+    const char *at = strstr(text, " 0x");
+    return at ? strtoull(at + 1, NULL, 16) : 0;
+}
+
+/* The soft driver logs a finding when it finds it, with its lock held: this function must not call
+ * the driver. acre__ledger_find gives up if it cannot have the ledger's lock soon. */
+static void run_on_log(void *user, acre_log_level level, const char *area, const char *line) {
+    char text[RUN_TEXT_BYTES], place[RUN_PLACE];
+    struct ledger_entry entry;
+    (void)user;
+    /* The device is lost because of a finding that was logged before. */
+    if (level != ACRE_LOG_ERROR || strcmp(area, "soft") != 0 || strncmp(line, "device ", 7) == 0)
+        return;
+    uint64_t address = run_address_in(line);
+    if (address && acre__ledger_find(address, &entry))
+        snprintf(text, sizeof text,
+                 "%s; 0x%" PRIx64 " is byte %" PRIu64 " of %zu bytes from %s, called at %s", line,
+                 address, address - entry.node.key, entry.bytes,
+                 entry.caller.call ? entry.caller.call : "a call",
+                 acre__record_line(entry.caller.address, place, sizeof place));
+    else
+        snprintf(text, sizeof text, "%s", line);
+    acre__record_wrong(text);
+}
 
 /* ---- at exit ---- */
 
-/* Prints errors that the soft driver has found; with ACRE_SOFT_CHECK also unordered uses of
- * memory. */
+/* Prints errors that the soft driver has found, if no report was requested; with ACRE_SOFT_CHECK
+ * also unordered uses of memory. */
 static size_t run_say_reports(void) {
     char text[1024];
     size_t count = acre__soft_reports(text, sizeof text);
@@ -39,45 +83,73 @@ static size_t run_say_reports(void) {
  * nothing. */
 static int run_is_void(void) {
     uint64_t made = 0;
-    for (int kind = 0; kind < LEDGER_KIND_COUNT; kind++)
-        made += acre__ledger_count((enum ledger_kind)kind).made;
+    for (int kind = 0; kind < RUN_KIND_COUNT; kind++)
+        made += acre__ledger_count((enum run_kind)kind).made;
     return acre__standin_has_failed() && !made;
 }
 
-/* Runs after the exit handlers of the program and of its libraries, which may free memory. */
-static void run_at_exit(int code, void *nothing) {
-    (void)nothing;
-    int is_program = getpid() == run.program, is_asked = run.want_stats || run.want_leaks;
-    if (run_is_void()) {
-        fprintf(stderr, "acre: %s could not use CUDA\n", program_invocation_short_name);
-        if (code == 0)
-            exit(2);
-        return;
-    }
-    if (!acre__standin_is_used()) {
-        if (is_program && is_asked)
-            fprintf(stderr, "acre: %s has not used CUDA\n", program_invocation_short_name);
-        return;
-    }
+/* Prints the report as JSON, with one write, so that lines of several processes do not mix. */
+static uint64_t run_report_json(void) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&text, &length);
+    if (!memory)
+        return 0;
+    uint64_t found = acre__record_report(memory, run.wants);
+    int fd = run.out[0] ? open(run.out, O_WRONLY | O_APPEND | O_CLOEXEC) : STDERR_FILENO;
+    if (fclose(memory) != 0 || fd < 0 || write(fd, text, length) != (ssize_t)length)
+        fprintf(stderr, "acre: cannot write the report: %s\n", strerror(errno));
+    if (fd > STDERR_FILENO)
+        close(fd);
+    free(text);
+    return found;
+}
+
+/* Of the libacre in the program: reports the blocks of devices that are still open. */
+static _Atomic(void (*)(void)) run_blocks_left;
+
+STANDIN_EXPORT void acre_standin_at_exit(void (*fn)(void)) {
+    atomic_store_explicit(&run_blocks_left, fn, memory_order_release);
+}
+
+/* Prints the report of this process. Returns the number of findings. */
+static uint64_t run_report(int is_program) {
     /* Flushes the program's output first, unless another thread holds the lock of stdout. */
     if (ftrylockfile(stdout) == 0) {
         fflush_unlocked(stdout);
         funlockfile(stdout);
     }
-    if (!is_program && is_asked)
+    if (!run.is_recorded)
+        return run_say_reports();
+    void (*blocks_left)(void) = atomic_load_explicit(&run_blocks_left, memory_order_acquire);
+    if (blocks_left)
+        blocks_left();
+    if (run.wants & RUN_WANT_JSON)
+        return run_report_json();
+    if (!is_program)
         fprintf(stderr, "acre: process %ld, %s:\n", (long)getpid(), program_invocation_short_name);
-    uint64_t wrong = run_say_reports();
-    if (run.want_stats)
-        acre__ledger_say_stats(acre__driver_copied_bytes(acre__driver_soft()));
-    if (run.want_leaks)
-        wrong += acre__ledger_say_leaks();
-    if (wrong && code == 0)
-        exit(1); /* glibc continues with the remaining exit handlers */
+    return acre__record_report(stderr, run.wants);
+}
+
+/* Runs after the exit handlers of the program and of its libraries, which may free memory. */
+static void run_at_exit(int code, void *nothing) {
+    (void)nothing;
+    int is_program = getpid() == run.program, is_void = run_is_void();
+    int is_used = acre__standin_is_used() || acre__ledger_count(RUN_OPENED).made;
+    int is_refused = acre__record_has_refusals() && (is_program || run.wants & RUN_WANT_ERRORS);
+    if (is_void)
+        fprintf(stderr, "acre: %s could not use CUDA\n", program_invocation_short_name);
+    else if (!is_used && is_program && run.wants)
+        fprintf(stderr, "acre: %s has not used CUDA\n", program_invocation_short_name);
+    if (is_void || !is_used) /* "everything was freed" would prove nothing */
+        run.wants &= ~(unsigned)(RUN_WANT_LEAKS | RUN_WANT_STATS);
+    uint64_t wrong = is_used || is_refused ? run_report(is_program) : 0;
+    acre__record_end();
+    if (code == 0 && (is_void || wrong))
+        exit(is_void ? 2 : 1); /* glibc continues with the remaining exit handlers */
 }
 
 /* ---- faults ---- */
-
-enum { RUN_LINE = 1024, RUN_PLACE = 256 };
 
 static const char *run_call(const struct acre_standin_caller *caller) {
     return caller->call ? caller->call : "a call";
@@ -89,10 +161,10 @@ static const char *run_say_what(const struct ledger_entry *entry, char text[RUN_
     if (entry->is_lost)
         return "which was freed with its context";
     if (!entry->is_freed)
-        return entry->kind == LEDGER_ADDRESSES ? "which is an address with no memory mapped to it"
-                                               : "which is device memory";
+        return entry->kind == RUN_ADDRESSES ? "which is an address with no memory mapped to it"
+                                            : "which is device memory";
     snprintf(text, RUN_LINE, "which was freed by %s, called at %s", run_call(&entry->freer),
-             acre__ledger_place(entry->freer.address, place, sizeof place));
+             acre__record_place(entry->freer.address, place, sizeof place));
     return text;
 }
 
@@ -105,14 +177,14 @@ static void run_say_fault(uint64_t address, int is_unmapped) {
     if (!acre__ledger_find(address, &entry))
         return;
     int is_past = entry.is_freed || entry.is_lost;
-    int is_pages = entry.kind == LEDGER_PINNED || entry.kind == LEDGER_MANAGED;
+    int is_pages = entry.kind == RUN_PINNED || entry.kind == RUN_MANAGED;
     if (is_past && is_pages && !is_unmapped)
         return;
     int length = snprintf(
         line, LINE,
         "acre: the host touched 0x%" PRIx64 ", %s: byte %" PRIu64 " of %zu from %s, called at %s\n",
         address, run_say_what(&entry, what), address - entry.node.key, entry.bytes,
-        run_call(&entry.caller), acre__ledger_place(entry.caller.address, place, sizeof place));
+        run_call(&entry.caller), acre__record_place(entry.caller.address, place, sizeof place));
     if (length > 0 && write(STDERR_FILENO, line, (size_t)(length < LINE ? length : LINE - 1)) < 0)
         return;
 }
@@ -130,13 +202,45 @@ static void run_on_fault(int number, siginfo_t *info, void *context) {
 
 /* ---- start ---- */
 
-static int run_has_word(const char *words, const char *word) {
+/* Returns the text after `word` among the words, or NULL. */
+static const char *run_find_word(const char *words, const char *word) {
     size_t length = strlen(word);
     for (const char *at = words; (at = strstr(at, word)); at += length) {
-        if ((at == words || at[-1] == ',') && (at[length] == ',' || at[length] == '\0'))
-            return 1;
+        if (at == words || at[-1] == ',')
+            return at + length;
     }
-    return 0;
+    return NULL;
+}
+
+static int run_has_word(const char *words, const char *word) {
+    const char *end = run_find_word(words, word);
+    return end && (*end == ',' || *end == '\0');
+}
+
+/* Formats the path of the descriptor after `word`, such as file=1200/5. Empty without such a word.
+ */
+static void run_find_path(const char *words, const char *word, char path[RUN_PATH_BYTES]) {
+    const char *at = run_find_word(words, word);
+    long process = 0, fd = 0;
+    path[0] = '\0';
+    if (at && sscanf(at, "%ld/%ld", &process, &fd) == 2)
+        snprintf(path, RUN_PATH_BYTES, "/proc/%ld/fd/%ld", process, fd);
+}
+
+static void run_begin_records(const char *words) {
+    char path[RUN_PATH_BYTES];
+    run_find_path(words, "file=", path);
+    run_find_path(words, "out=", run.out);
+    if (!acre__record_begin(path)) {
+        fprintf(stderr, "acre: no report: out of memory\n");
+        run.wants = 0;
+        return;
+    }
+    run.is_recorded = 1;
+    /* The tool reports for the program if it ends before it has used CUDA, too. */
+    if (getpid() == run.program)
+        acre__record_state(RUN_PROCESS_IS_PROGRAM);
+    (void)acre_log_set(run_on_log, NULL, ACRE_LOG_ERROR);
 }
 
 __attribute__((constructor)) static void run_begin(void) {
@@ -144,8 +248,11 @@ __attribute__((constructor)) static void run_begin(void) {
     if (!words)
         return;
     run.program = (pid_t)strtol(words, NULL, 10);
-    run.want_stats = run_has_word(words, "stats");
-    run.want_leaks = run_has_word(words, "leaks");
+#define RUN_WANT(want, word, bit) run.wants |= run_has_word(words, word) ? (bit) : 0u;
+    RUN_WANTS(RUN_WANT)
+#undef RUN_WANT
+    if (run.wants)
+        run_begin_records(words);
     on_exit(run_at_exit, NULL);
     struct sigaction now, action = {.sa_sigaction = run_on_fault, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);

@@ -15,36 +15,32 @@ static struct {
     struct acre__tree addresses; /* reservations, by first address */
     struct acre__tree chunks;    /* by handle; one without handles is reachable by its mappings */
     struct acre__tree pools;     /* by handle */
+    struct acre__tree opened;    /* devices of libacre, by their address */
     struct ledger_entry *lost;   /* newest first */
     struct ledger_entry *held;   /* entries that threads have taken during a driver call */
     struct ledger_entry freed[LEDGER_FREED];
     unsigned freed_next;
     unsigned endings; /* calls in progress that may destroy a context */
     uint64_t made, ended;
-    struct ledger_count counts[LEDGER_KIND_COUNT + 1]; /* the last one is for all memory */
+    struct run_count counts[RUN_KIND_COUNT + 1]; /* the last one is for all memory */
 } ledger = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const struct {
-    const char *title;
-    int is_memory;
-} ledger_kinds[LEDGER_KIND_COUNT] = {
-#define LEDGER_KIND(kind, title, is_memory) {title, is_memory},
-    LEDGER_KINDS(LEDGER_KIND)
+static const int ledger_is_memory[RUN_KIND_COUNT] = {
+#define LEDGER_KIND(kind, title, is_memory) is_memory,
+    RUN_KINDS(LEDGER_KIND)
 #undef LEDGER_KIND
 };
 
-const char *acre__ledger_title(enum ledger_kind kind) {
-    return ledger_kinds[kind].title;
-}
-
-static struct acre__tree *ledger_tree(enum ledger_kind kind) {
+static struct acre__tree *ledger_tree(enum run_kind kind) {
     switch (kind) {
-    case LEDGER_ADDRESSES:
+    case RUN_ADDRESSES:
         return &ledger.addresses;
-    case LEDGER_CHUNK:
+    case RUN_CHUNK:
         return &ledger.chunks;
-    case LEDGER_POOL:
+    case RUN_POOL:
         return &ledger.pools;
+    case RUN_OPENED:
+        return &ledger.opened;
     default:
         return &ledger.memory;
     }
@@ -60,7 +56,7 @@ static int entry_holds(const struct ledger_entry *entry, uint64_t address) {
 
 /* ---- counting; the lock is held ---- */
 
-static void count_made(struct ledger_count *count, size_t bytes) {
+static void count_made(struct run_count *count, size_t bytes) {
     count->made++;
     count->all_bytes += bytes;
     count->bytes += bytes;
@@ -68,21 +64,30 @@ static void count_made(struct ledger_count *count, size_t bytes) {
         count->most_bytes = count->bytes;
 }
 
-static void ledger_count_made(enum ledger_kind kind, size_t bytes) {
-    count_made(&ledger.counts[kind], bytes);
-    if (ledger_kinds[kind].is_memory)
-        count_made(&ledger.counts[LEDGER_KIND_COUNT], bytes);
+/* Copies the changed counts to the report. */
+static void ledger_record_counts(enum run_kind kind) {
+    acre__record_count(kind, &ledger.counts[kind]);
+    if (ledger_is_memory[kind])
+        acre__record_count(RUN_KIND_COUNT, &ledger.counts[RUN_KIND_COUNT]);
 }
 
-static void count_ended(struct ledger_count *count, size_t bytes, int is_freed) {
+static void ledger_count_made(enum run_kind kind, size_t bytes) {
+    count_made(&ledger.counts[kind], bytes);
+    if (ledger_is_memory[kind])
+        count_made(&ledger.counts[RUN_KIND_COUNT], bytes);
+    ledger_record_counts(kind);
+}
+
+static void count_ended(struct run_count *count, size_t bytes, int is_freed) {
     count->freed += is_freed != 0;
     count->bytes -= bytes;
 }
 
 static void ledger_count_ended(const struct ledger_entry *entry, int is_freed) {
     count_ended(&ledger.counts[entry->kind], entry->bytes, is_freed);
-    if (ledger_kinds[entry->kind].is_memory)
-        count_ended(&ledger.counts[LEDGER_KIND_COUNT], entry->bytes, is_freed);
+    if (ledger_is_memory[entry->kind])
+        count_ended(&ledger.counts[RUN_KIND_COUNT], entry->bytes, is_freed);
+    ledger_record_counts(entry->kind);
 }
 
 /* ---- entries; the lock is held ---- */
@@ -90,6 +95,7 @@ static void ledger_count_ended(const struct ledger_entry *entry, int is_freed) {
 static void ledger_lose(struct ledger_entry *entry) {
     acre__tree_remove(ledger_tree(entry->kind), &entry->node);
     ledger_count_ended(entry, 0);
+    acre__record_block_lose(entry->record);
     entry->is_lost = 1;
     entry->ended = ++ledger.ended;
     entry->next = ledger.lost;
@@ -97,12 +103,13 @@ static void ledger_lose(struct ledger_entry *entry) {
 }
 
 /* Handles are not addresses, and registered pages belong to the program before and after. */
-static int kind_has_addresses(enum ledger_kind kind) {
-    return kind != LEDGER_CHUNK && kind != LEDGER_POOL && kind != LEDGER_REGISTERED;
+static int kind_has_addresses(enum run_kind kind) {
+    return kind != RUN_CHUNK && kind != RUN_POOL && kind != RUN_REGISTERED && kind != RUN_OPENED;
 }
 
 static void ledger_free(struct ledger_entry *entry) {
     ledger_count_ended(entry, 1);
+    acre__record_block_end(entry->record);
     if (kind_has_addresses(entry->kind)) {
         entry->is_freed = 1;
         entry->ended = ++ledger.ended;
@@ -172,8 +179,10 @@ static void ledger_end_unseen(struct acre__tree *tree, uint64_t first, uint64_t 
 
 /* ---- new entries; the lock is held ---- */
 
-/* Without memory for an entry, the allocation is counted but not listed. */
-static struct ledger_entry *ledger_insert(enum ledger_kind kind, uint64_t key, size_t bytes) {
+/* Without memory for an entry, the allocation is counted but not listed. `site` is the caller's
+ * number in the report. */
+static struct ledger_entry *ledger_insert(enum run_kind kind, uint64_t key, size_t bytes,
+                                          uint32_t site) {
     struct ledger_entry *entry = calloc(1, sizeof *entry);
     ledger_count_made(kind, bytes);
     if (!entry)
@@ -183,7 +192,7 @@ static struct ledger_entry *ledger_insert(enum ledger_kind kind, uint64_t key, s
     entry->bytes = bytes;
     entry->number = ++ledger.made;
     entry->caller = acre__standin_caller();
-    entry->handles = kind == LEDGER_CHUNK;
+    entry->handles = kind == RUN_CHUNK;
     /* The driver has returned this address again, so an old entry there ended unnoticed: with its
      * context if one is being destroyed now, else by a thread that freed another thread's
      * memory. */
@@ -196,26 +205,35 @@ static struct ledger_entry *ledger_insert(enum ledger_kind kind, uint64_t key, s
         ledger_end(stale);
     }
     acre__tree_insert(ledger_tree(kind), &entry->node);
+    entry->record = acre__record_block(kind, key, bytes, entry->number, site);
     return entry;
+}
+
+/* Returns the number of the thread's caller in the report. Called without the lock. */
+static uint32_t ledger_site(void) {
+    struct acre_standin_caller caller = acre__standin_caller();
+    return acre__record_site(&caller);
 }
 
 /* ---- entries ---- */
 
-void acre__ledger_add(enum ledger_kind kind, uint64_t key, size_t bytes) {
+void acre__ledger_add(enum run_kind kind, uint64_t key, size_t bytes) {
+    uint32_t site = ledger_site();
     pthread_mutex_lock(&ledger.lock);
-    (void)ledger_insert(kind, key, bytes);
+    (void)ledger_insert(kind, key, bytes, site);
     pthread_mutex_unlock(&ledger.lock);
 }
 
-void acre__ledger_refuse(enum ledger_kind kind) {
+void acre__ledger_refuse(enum run_kind kind) {
     pthread_mutex_lock(&ledger.lock);
     ledger.counts[kind].refused++;
-    if (ledger_kinds[kind].is_memory)
-        ledger.counts[LEDGER_KIND_COUNT].refused++;
+    if (ledger_is_memory[kind])
+        ledger.counts[RUN_KIND_COUNT].refused++;
+    ledger_record_counts(kind);
     pthread_mutex_unlock(&ledger.lock);
 }
 
-struct ledger_entry *acre__ledger_take(enum ledger_kind kind, uint64_t key) {
+struct ledger_entry *acre__ledger_take(enum run_kind kind, uint64_t key) {
     pthread_mutex_lock(&ledger.lock);
     struct ledger_entry *entry = entry_of(acre__tree_find(ledger_tree(kind), key));
     if (entry)
@@ -231,7 +249,7 @@ struct ledger_entry *acre__ledger_take_mappings(uint64_t address, size_t bytes) 
     while (node && node->key - address < bytes) {
         struct ledger_entry *entry = entry_of(node);
         node = acre__tree_next(&ledger.memory, node);
-        if (entry->kind != LEDGER_MAPPED)
+        if (entry->kind != RUN_MAPPED)
             continue;
         ledger_hold(entry);
         entry->next = list;
@@ -241,7 +259,7 @@ struct ledger_entry *acre__ledger_take_mappings(uint64_t address, size_t bytes) 
     return list;
 }
 
-void acre__ledger_settle(enum ledger_kind kind, uint64_t key, struct ledger_entry *entry,
+void acre__ledger_settle(enum run_kind kind, uint64_t key, struct ledger_entry *entry,
                          CUresult result) {
     if (!key || (!entry && result))
         return;
@@ -270,8 +288,9 @@ void acre__ledger_settle_mappings(uint64_t address, size_t bytes, struct ledger_
 /* ---- chunks ---- */
 
 void acre__ledger_add_mapping(uint64_t address, size_t bytes, uint64_t handle) {
+    uint32_t site = ledger_site();
     pthread_mutex_lock(&ledger.lock);
-    struct ledger_entry *entry = ledger_insert(LEDGER_MAPPED, address, bytes);
+    struct ledger_entry *entry = ledger_insert(RUN_MAPPED, address, bytes, site);
     struct ledger_entry *chunk = entry_of(acre__tree_find(&ledger.chunks, handle));
     if (entry && chunk) {
         entry->chunk = chunk;
@@ -287,6 +306,7 @@ static struct ledger_entry *ledger_at(const struct acre__tree *tree, uint64_t ad
 }
 
 void acre__ledger_add_handle(uint64_t handle, uint64_t address) {
+    uint32_t site = ledger_site();
     pthread_mutex_lock(&ledger.lock);
     struct ledger_entry *chunk = entry_of(acre__tree_find(&ledger.chunks, handle));
     if (chunk) {
@@ -298,9 +318,10 @@ void acre__ledger_add_handle(uint64_t handle, uint64_t address) {
         if (chunk) {
             chunk->handles = 1;
             chunk->node.key = handle;
+            acre__record_block_show(chunk->record, 1);
             acre__tree_insert(&ledger.chunks, &chunk->node);
         } else {
-            (void)ledger_insert(LEDGER_CHUNK, handle, 0);
+            (void)ledger_insert(RUN_CHUNK, handle, 0, site);
         }
     }
     pthread_mutex_unlock(&ledger.lock);
@@ -312,6 +333,7 @@ void acre__ledger_drop_handle(uint64_t handle) {
     struct ledger_entry *chunk = entry_of(acre__tree_find(&ledger.chunks, handle));
     if (chunk && --chunk->handles == 0) {
         acre__tree_remove(&ledger.chunks, &chunk->node);
+        acre__record_block_show(chunk->record, 0); /* its mapping is listed */
         ledger_free_chunk_if_over(chunk);
     }
     pthread_mutex_unlock(&ledger.lock);
@@ -331,7 +353,7 @@ static void ledger_sweep(const struct acre__driver *drv) {
         struct ledger_entry *entry = entry_of(node);
         unsigned long long id = 0;
         node = acre__tree_next(&ledger.memory, node);
-        if (entry->kind != LEDGER_MAPPED &&
+        if (entry->kind != RUN_MAPPED &&
             drv->cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, entry->node.key) ==
                 CUDA_ERROR_INVALID_VALUE)
             ledger_lose(entry);
@@ -361,13 +383,14 @@ void acre__ledger_ended(const struct acre__driver *drv, CUresult result) {
 void acre__ledger_forget(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     ledger.lock = fresh;
-    ledger.memory = ledger.addresses = ledger.chunks = ledger.pools = (struct acre__tree){NULL, 0};
+    ledger.memory = ledger.addresses = ledger.chunks = ledger.pools = ledger.opened =
+        (struct acre__tree){NULL, 0};
     ledger.lost = NULL;
     ledger.held = NULL;
     ledger.endings = 0;
     memset(ledger.freed, 0, sizeof ledger.freed);
-    for (int i = 0; i <= LEDGER_KIND_COUNT; i++)
-        ledger.counts[i] = (struct ledger_count){0};
+    for (int i = 0; i <= RUN_KIND_COUNT; i++)
+        ledger.counts[i] = (struct run_count){0};
 }
 
 /* ---- queries ---- */
@@ -405,23 +428,9 @@ int acre__ledger_find(uint64_t address, struct ledger_entry *out) {
     return entry != NULL;
 }
 
-struct ledger_count acre__ledger_count(enum ledger_kind kind) {
+struct run_count acre__ledger_count(enum run_kind kind) {
     pthread_mutex_lock(&ledger.lock);
-    struct ledger_count count = ledger.counts[kind];
+    struct run_count count = ledger.counts[kind];
     pthread_mutex_unlock(&ledger.lock);
     return count;
-}
-
-void acre__ledger_each(void (*visit)(const struct ledger_entry *entry, void *user), void *user) {
-    const struct acre__tree *trees[] = {&ledger.memory, &ledger.chunks, &ledger.addresses,
-                                        &ledger.pools};
-    pthread_mutex_lock(&ledger.lock);
-    for (size_t i = 0; i < sizeof trees / sizeof trees[0]; i++) {
-        for (struct acre__node *node = acre__tree_first(trees[i]); node;
-             node = acre__tree_next(trees[i], node))
-            visit(entry_of(node), user);
-    }
-    for (const struct ledger_entry *entry = ledger.lost; entry; entry = entry->next)
-        visit(entry, user);
-    pthread_mutex_unlock(&ledger.lock);
 }

@@ -19,29 +19,11 @@
 #include "base/tree.h"
 #include "caller.h"
 #include "driver/driver.h"
-
-/* X(kind, title, is_memory). is_memory: the kind counts in the total of all memory. */
-#define LEDGER_KINDS(X)                                                                            \
-    X(DEVICE, "device", 1)           /* cuMemAlloc */                                              \
-    X(ORDERED, "in stream order", 1) /* cuMemAllocAsync */                                         \
-    X(PINNED, "pinned", 1)           /* cuMemHostAlloc */                                          \
-    X(MANAGED, "managed", 1)         /* cuMemAllocManaged */                                       \
-    X(CHUNK, "chunks", 1)            /* cuMemCreate; lives as long as a handle or a mapping */     \
-    X(MAPPED, "mapped", 0)           /* cuMemMap */                                                \
-    X(ADDRESSES, "addresses", 0)     /* cuMemAddressReserve */                                     \
-    X(REGISTERED, "registered", 0)   /* cuMemHostRegister: the program's own pages */              \
-    X(POOL, "pools", 0)              /* cuMemPoolCreate */
-
-enum ledger_kind {
-#define LEDGER_KIND(kind, title, is_memory) LEDGER_##kind,
-    LEDGER_KINDS(LEDGER_KIND)
-#undef LEDGER_KIND
-        LEDGER_KIND_COUNT
-};
+#include "ledger_record.h"
 
 struct ledger_entry {
     struct acre__node node; /* key: address, or handle */
-    enum ledger_kind kind;
+    enum run_kind kind;
     size_t bytes;
     uint64_t number;                   /* order of creation, from 1 */
     struct acre_standin_caller caller; /* that allocated it */
@@ -54,13 +36,8 @@ struct ledger_entry {
     int is_back;                /* was put back */
     unsigned handles, mappings; /* of a chunk: references to it */
     struct ledger_entry *chunk; /* of a mapping; NULL: unknown */
+    struct run_block *record;   /* for the report; NULL: none */
     struct ledger_entry *next;  /* in a list of entries taken together, or of lost ones */
-};
-
-/* Counts for one kind, or for all memory. */
-struct ledger_count {
-    uint64_t made, freed, refused;
-    uint64_t bytes, most_bytes, all_bytes; /* allocated now, high-water mark, total */
 };
 
 /* Wraps functions of the table with the ledger's, which call `inner`. */
@@ -70,16 +47,16 @@ void acre__ledger_wrap(struct acre__driver *table, const struct acre__driver *in
 
 /* acre__ledger_add adds an entry for the thread's caller; acre__ledger_refuse counts a failed
  * call. */
-void acre__ledger_add(enum ledger_kind kind, uint64_t key, size_t bytes);
-void acre__ledger_refuse(enum ledger_kind kind);
+void acre__ledger_add(enum run_kind kind, uint64_t key, size_t bytes);
+void acre__ledger_refuse(enum run_kind kind);
 /* Takes the entry at `key` out of the ledger. It may be of any kind that is kept in the same tree
  * as `kind`. Returns NULL if there is none. */
-struct ledger_entry *acre__ledger_take(enum ledger_kind kind, uint64_t key);
+struct ledger_entry *acre__ledger_take(enum run_kind kind, uint64_t key);
 /* Takes all mappings that begin in [address, address + bytes) out of the ledger, as a list. */
 struct ledger_entry *acre__ledger_take_mappings(uint64_t address, size_t bytes);
 /* Ends the entry that was taken at `key` if the driver succeeded, else puts it back. `entry` is
  * NULL if there was none. */
-void acre__ledger_settle(enum ledger_kind kind, uint64_t key, struct ledger_entry *entry,
+void acre__ledger_settle(enum run_kind kind, uint64_t key, struct ledger_entry *entry,
                          CUresult result);
 /* Does what acre__ledger_settle does, for the mappings that begin in [address, address + bytes).
  * `list` are those that were taken. */
@@ -105,24 +82,23 @@ void acre__ledger_forget(void);
 /* Copies the entry that contains the address, or one that contained it recently. Returns 0 if there
  * is none or if the ledger cannot be read now. For signal handlers: never waits for long. */
 int acre__ledger_find(uint64_t address, struct ledger_entry *out);
-/* Returns the counts of a kind; LEDGER_KIND_COUNT: of all memory. */
-struct ledger_count acre__ledger_count(enum ledger_kind kind);
-/* Calls `visit` for every entry that was not freed, including lost ones, in no particular order.
- * The ledger is locked meanwhile. */
-void acre__ledger_each(void (*visit)(const struct ledger_entry *entry, void *user), void *user);
-const char *acre__ledger_title(enum ledger_kind kind);
-
+/* Returns the counts of a kind; RUN_KIND_COUNT: of all memory. */
+struct run_count acre__ledger_count(enum run_kind kind);
 /* Returns the calling thread's caller. */
 struct acre_standin_caller acre__standin_caller(void);
+/* Sets why the thread's current call is refused, for the report. The first text of a call counts.
+ */
+void acre__standin_why(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- reports (ledger_report.c), on stderr ---- */
+/* ---- why a call was refused (ledger_why.c) ---- */
 
-void acre__ledger_say_stats(uint64_t copied_bytes);
-/* Returns the number of leaks. */
-uint64_t acre__ledger_say_leaks(void);
-/* Formats the call that returns to `address` as "program+0x11d8" into `text`. */
-const char *acre__ledger_place(const void *address, char *text, size_t text_bytes);
-/* Formats a size as "4.5 KiB" into `text`. */
-const char *acre__ledger_bytes(uint64_t bytes, char *text, size_t text_bytes);
+/* Explain why the driver refused to free `address`, or to access [address, address + bytes), by
+ * what the ledger knows about the address. The thread's refused call is recorded with this text. */
+void acre__ledger_why_free(uint64_t address);
+void acre__ledger_why_access(uint64_t address, size_t bytes);
+/* Explains why the driver refused to allocate; 0 bytes: the size is not known. */
+void acre__ledger_why_memory(size_t bytes);
+/* Wraps copies and fills so that a refused one is explained. */
+void acre__ledger_why_wrap(struct acre__driver *table, const struct acre__driver *inner);
 
 #endif

@@ -7,11 +7,23 @@ static const struct acre__driver *calls_inner; /* set once, before any thread se
 
 /* Records the allocation of a call, or its failure. An allocation of 0 bytes may return NULL, which
  * has no entry. */
-static CUresult calls_note(enum ledger_kind kind, CUresult result, uint64_t key, size_t bytes) {
+static CUresult calls_note(enum run_kind kind, CUresult result, uint64_t key, size_t bytes) {
     if (result)
         acre__ledger_refuse(kind);
-    else if (key)
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        acre__ledger_why_memory(bytes);
+    else if (!result && key)
         acre__ledger_add(kind, key, bytes);
+    return result;
+}
+
+/* Ends an entry that was taken for a free, or puts it back and explains why the driver refused the
+ * free. On a lost device no free succeeds: the program has done its part, so the entry ends. */
+static CUresult calls_freed(enum run_kind kind, uint64_t key, struct ledger_entry *entry,
+                            CUresult result) {
+    acre__ledger_settle(kind, key, entry, result == CUDA_ERROR_LAUNCH_FAILED ? 0 : result);
+    if (result == CUDA_ERROR_INVALID_VALUE)
+        acre__ledger_why_free(key);
     return result;
 }
 
@@ -19,81 +31,88 @@ static CUresult calls_note(enum ledger_kind kind, CUresult result, uint64_t key,
 
 static CUresult calls_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
     CUresult result = calls_inner->cuMemAlloc(ptr_out, bytes);
-    return calls_note(LEDGER_DEVICE, result, result ? 0 : *ptr_out, bytes);
+    return calls_note(RUN_DEVICE, result, result ? 0 : *ptr_out, bytes);
 }
 
 static CUresult calls_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, size_t width_bytes,
                                       size_t rows, unsigned int element_bytes) {
     CUresult result =
         calls_inner->cuMemAllocPitch(ptr_out, pitch_out, width_bytes, rows, element_bytes);
-    return result ? calls_note(LEDGER_DEVICE, result, 0, 0)
-                  : calls_note(LEDGER_DEVICE, result, *ptr_out, *pitch_out * rows);
+    return result ? calls_note(RUN_DEVICE, result, 0, 0)
+                  : calls_note(RUN_DEVICE, result, *ptr_out, *pitch_out * rows);
 }
 
 static CUresult calls_cuMemAllocManaged(CUdeviceptr *ptr_out, size_t bytes, unsigned int flags) {
     CUresult result = calls_inner->cuMemAllocManaged(ptr_out, bytes, flags);
-    return calls_note(LEDGER_MANAGED, result, result ? 0 : *ptr_out, bytes);
+    return calls_note(RUN_MANAGED, result, result ? 0 : *ptr_out, bytes);
+}
+
+/* In a capture the memory belongs to the graph, which may allocate and free it many times. So the
+ * ledger does not count it. */
+static CUresult calls_note_ordered(CUresult result, const CUdeviceptr *ptr, size_t bytes,
+                                   CUstream stream) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (!result && !acre__driver_soft()->cuStreamIsCapturing(stream, &status) &&
+        status != CU_STREAM_CAPTURE_STATUS_NONE)
+        return result;
+    return calls_note(RUN_ORDERED, result, result ? 0 : *ptr, bytes);
 }
 
 static CUresult calls_cuMemAllocAsync(CUdeviceptr *ptr_out, size_t bytes, CUstream stream) {
     CUresult result = calls_inner->cuMemAllocAsync(ptr_out, bytes, stream);
-    return calls_note(LEDGER_ORDERED, result, result ? 0 : *ptr_out, bytes);
+    return calls_note_ordered(result, ptr_out, bytes, stream);
 }
 
 static CUresult calls_cuMemAllocFromPoolAsync(CUdeviceptr *ptr_out, size_t bytes, CUmemoryPool pool,
                                               CUstream stream) {
     CUresult result = calls_inner->cuMemAllocFromPoolAsync(ptr_out, bytes, pool, stream);
-    return calls_note(LEDGER_ORDERED, result, result ? 0 : *ptr_out, bytes);
+    return calls_note_ordered(result, ptr_out, bytes, stream);
 }
 
 static CUresult calls_cuMemFree(CUdeviceptr ptr) {
-    struct ledger_entry *entry = acre__ledger_take(LEDGER_DEVICE, ptr);
+    struct ledger_entry *entry = acre__ledger_take(RUN_DEVICE, ptr);
     CUresult result = calls_inner->cuMemFree(ptr);
-    acre__ledger_settle(LEDGER_DEVICE, ptr, entry, result);
-    return result;
+    return calls_freed(RUN_DEVICE, ptr, entry, result);
 }
 
 static CUresult calls_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
-    struct ledger_entry *entry = acre__ledger_take(LEDGER_ORDERED, ptr);
+    struct ledger_entry *entry = acre__ledger_take(RUN_ORDERED, ptr);
     CUresult result = calls_inner->cuMemFreeAsync(ptr, stream);
-    acre__ledger_settle(LEDGER_ORDERED, ptr, entry, result);
-    return result;
+    return calls_freed(RUN_ORDERED, ptr, entry, result);
 }
 
 static CUresult calls_cuMemHostAlloc(void **ptr_out, size_t bytes, unsigned int flags) {
     CUresult result = calls_inner->cuMemHostAlloc(ptr_out, bytes, flags);
-    return calls_note(LEDGER_PINNED, result, result ? 0 : (uintptr_t)*ptr_out, bytes);
+    return calls_note(RUN_PINNED, result, result ? 0 : (uintptr_t)*ptr_out, bytes);
 }
 
 static CUresult calls_cuMemAllocHost(void **ptr_out, size_t bytes) {
     CUresult result = calls_inner->cuMemAllocHost(ptr_out, bytes);
-    return calls_note(LEDGER_PINNED, result, result ? 0 : (uintptr_t)*ptr_out, bytes);
+    return calls_note(RUN_PINNED, result, result ? 0 : (uintptr_t)*ptr_out, bytes);
 }
 
 static CUresult calls_cuMemFreeHost(void *p) {
-    struct ledger_entry *entry = acre__ledger_take(LEDGER_PINNED, (uintptr_t)p);
+    struct ledger_entry *entry = acre__ledger_take(RUN_PINNED, (uintptr_t)p);
     CUresult result = calls_inner->cuMemFreeHost(p);
-    acre__ledger_settle(LEDGER_PINNED, (uintptr_t)p, entry, result);
-    return result;
+    return calls_freed(RUN_PINNED, (uintptr_t)p, entry, result);
 }
 
 static CUresult calls_cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
     CUresult result = calls_inner->cuMemHostRegister(p, bytes, flags);
-    return calls_note(LEDGER_REGISTERED, result, (uintptr_t)p, bytes);
+    return calls_note(RUN_REGISTERED, result, (uintptr_t)p, bytes);
 }
 
 static CUresult calls_cuMemHostUnregister(void *p) {
-    struct ledger_entry *entry = acre__ledger_take(LEDGER_REGISTERED, (uintptr_t)p);
+    struct ledger_entry *entry = acre__ledger_take(RUN_REGISTERED, (uintptr_t)p);
     CUresult result = calls_inner->cuMemHostUnregister(p);
-    acre__ledger_settle(LEDGER_REGISTERED, (uintptr_t)p, entry, result);
-    return result;
+    return calls_freed(RUN_REGISTERED, (uintptr_t)p, entry, result);
 }
 
 /* ---- pools ---- */
 
 static CUresult calls_cuMemPoolCreate(CUmemoryPool *pool_out, const CUmemPoolProps *props) {
     CUresult result = calls_inner->cuMemPoolCreate(pool_out, props);
-    return calls_note(LEDGER_POOL, result, result ? 0 : (uintptr_t)*pool_out, 0);
+    return calls_note(RUN_POOL, result, result ? 0 : (uintptr_t)*pool_out, 0);
 }
 
 static CUresult calls_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *shareable,
@@ -101,13 +120,13 @@ static CUresult calls_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out,
                                                          unsigned long long flags) {
     CUresult result =
         calls_inner->cuMemPoolImportFromShareableHandle(pool_out, shareable, type, flags);
-    return calls_note(LEDGER_POOL, result, result ? 0 : (uintptr_t)*pool_out, 0);
+    return calls_note(RUN_POOL, result, result ? 0 : (uintptr_t)*pool_out, 0);
 }
 
 static CUresult calls_cuMemPoolDestroy(CUmemoryPool pool) {
-    struct ledger_entry *entry = acre__ledger_take(LEDGER_POOL, (uintptr_t)pool);
+    struct ledger_entry *entry = acre__ledger_take(RUN_POOL, (uintptr_t)pool);
     CUresult result = calls_inner->cuMemPoolDestroy(pool);
-    acre__ledger_settle(LEDGER_POOL, (uintptr_t)pool, entry, result);
+    acre__ledger_settle(RUN_POOL, (uintptr_t)pool, entry, result);
     return result;
 }
 
@@ -118,7 +137,7 @@ static CUresult calls_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool 
     CUresult result = calls_inner->cuMemPoolImportPointer(ptr_out, pool, data);
     if (!result && acre__driver_soft()->cuMemGetAddressRange(NULL, &bytes, *ptr_out))
         bytes = 0;
-    return calls_note(LEDGER_ORDERED, result, result ? 0 : *ptr_out, bytes);
+    return calls_note(RUN_ORDERED, result, result ? 0 : *ptr_out, bytes);
 }
 
 /* ---- virtual memory management ---- */
@@ -126,20 +145,19 @@ static CUresult calls_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool 
 static CUresult calls_cuMemAddressReserve(CUdeviceptr *ptr_out, size_t bytes, size_t alignment,
                                           CUdeviceptr hint, unsigned long long flags) {
     CUresult result = calls_inner->cuMemAddressReserve(ptr_out, bytes, alignment, hint, flags);
-    return calls_note(LEDGER_ADDRESSES, result, result ? 0 : *ptr_out, bytes);
+    return calls_note(RUN_ADDRESSES, result, result ? 0 : *ptr_out, bytes);
 }
 
 static CUresult calls_cuMemAddressFree(CUdeviceptr ptr, size_t bytes) {
-    struct ledger_entry *entry = acre__ledger_take(LEDGER_ADDRESSES, ptr);
+    struct ledger_entry *entry = acre__ledger_take(RUN_ADDRESSES, ptr);
     CUresult result = calls_inner->cuMemAddressFree(ptr, bytes);
-    acre__ledger_settle(LEDGER_ADDRESSES, ptr, entry, result);
-    return result;
+    return calls_freed(RUN_ADDRESSES, ptr, entry, result);
 }
 
 static CUresult calls_cuMemCreate(CUmemGenericAllocationHandle *handle_out, size_t bytes,
                                   const CUmemAllocationProp *prop, unsigned long long flags) {
     CUresult result = calls_inner->cuMemCreate(handle_out, bytes, prop, flags);
-    return calls_note(LEDGER_CHUNK, result, result ? 0 : *handle_out, bytes);
+    return calls_note(RUN_CHUNK, result, result ? 0 : *handle_out, bytes);
 }
 
 /* The bytes belong to another process, so they are not counted. */
@@ -147,7 +165,7 @@ static CUresult calls_cuMemImportFromShareableHandle(CUmemGenericAllocationHandl
                                                      void *os_handle,
                                                      CUmemAllocationHandleType type) {
     CUresult result = calls_inner->cuMemImportFromShareableHandle(handle_out, os_handle, type);
-    return calls_note(LEDGER_CHUNK, result, result ? 0 : *handle_out, 0);
+    return calls_note(RUN_CHUNK, result, result ? 0 : *handle_out, 0);
 }
 
 static CUresult calls_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle_out,
@@ -169,7 +187,7 @@ static CUresult calls_cuMemMap(CUdeviceptr ptr, size_t bytes, size_t offset,
                                CUmemGenericAllocationHandle handle, unsigned long long flags) {
     CUresult result = calls_inner->cuMemMap(ptr, bytes, offset, handle, flags);
     if (result)
-        acre__ledger_refuse(LEDGER_MAPPED);
+        acre__ledger_refuse(RUN_MAPPED);
     else
         acre__ledger_add_mapping(ptr, bytes, handle);
     return result;
@@ -237,6 +255,7 @@ static CUresult calls_cuDevicePrimaryCtxReset(CUdevice dev) {
 
 void acre__ledger_wrap(struct acre__driver *table, const struct acre__driver *inner) {
     calls_inner = inner;
+    acre__ledger_why_wrap(table, inner);
 #define CALLS_REPLACE(name) table->name = calls_##name;
     CALLS_LIST(CALLS_REPLACE)
 #undef CALLS_REPLACE

@@ -20,7 +20,7 @@ void acre__runtime_enter(struct runtime_call *call, const char *name, const void
 
 cudaError_t acre__runtime_leave(const struct runtime_call *call, cudaError_t error) {
     runtime_thread_self.is_ptds = call->was_ptds;
-    acre_standin_leave(&call->before);
+    acre_standin_leave(&call->before, (unsigned)error, cudaGetErrorName(error));
     /* "Not ready" is the answer to a query, not an error to keep. */
     if (error != cudaSuccess && error != cudaErrorNotReady)
         runtime_thread_self.last_error = error;

@@ -69,6 +69,7 @@
     X(cudaMemGetInfo, PLAIN, (size_t *free_bytes, size_t *total_bytes), (free_bytes, total_bytes)) \
     X(cudaPointerGetAttributes, PLAIN,                                                             \
       (struct cudaPointerAttributes *attributes, const void *ptr), (attributes, ptr))              \
+    X(cudaIpcGetMemHandle, PLAIN, (cudaIpcMemHandle_t *handle, void *ptr), (handle, ptr))          \
     /* managed memory */                                                                           \
     X(cudaMallocManaged, PLAIN, (void **ptr, size_t bytes, unsigned int flags),                    \
       (ptr, bytes, flags))                                                                         \

@@ -203,3 +203,14 @@ cudaError_t acre__runtime_cudaPointerGetAttributes(struct cudaPointerAttributes 
     attributes->hostPointer = host;
     return cudaSuccess;
 }
+
+/* ---- other processes ---- */
+
+_Static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(CUipcMemHandle), "the driver's handle");
+
+cudaError_t acre__runtime_cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *ptr) {
+    cudaError_t error = handle ? acre__runtime_context() : cudaErrorInvalidValue;
+    return error ? error
+                 : acre__runtime_error(
+                       cuIpcGetMemHandle((CUipcMemHandle *)(void *)handle, runtime_address(ptr)));
+}

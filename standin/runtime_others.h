@@ -173,7 +173,6 @@
     X(cudaImportExternalSemaphore)                                                                 \
     X(cudaIpcCloseMemHandle)                                                                       \
     X(cudaIpcGetEventHandle)                                                                       \
-    X(cudaIpcGetMemHandle)                                                                         \
     X(cudaIpcOpenEventHandle)                                                                      \
     X(cudaIpcOpenMemHandle)                                                                        \
     X(cudaKernelSetAttributeForDevice)                                                             \

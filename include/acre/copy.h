@@ -14,9 +14,10 @@ extern "C" {
  * source has been read, a pageable destination has been written, and a copy between host memory and
  * another device's memory has completed. Any other copy is queued: the program must not change the
  * source or use the destination before the stream has completed it.
- * Returns ACRE_E_RANGE (past the end of a known block), ACRE_E_OVERLAP, ACRE_E_CAPTURING (the
- * stream is captured, and the copy cannot be queued), ACRE_E_NULL, ACRE_E_HANDLE (stream of another
- * device).
+ * Returns ACRE_E_POINTER (memory of acre that was freed, unless the program got its address again
+ * from elsewhere), ACRE_E_RANGE (past the end of a known block), ACRE_E_OVERLAP, ACRE_E_CAPTURING
+ * (the stream is captured, and the copy cannot be queued), ACRE_E_NULL, ACRE_E_HANDLE (stream of
+ * another device).
  * Sync: a copy that is queued does not wait. Other copies may wait for the work queued on
  * `stream`. */
 ACRE_API acre_status acre_copy(acre_device *device, void *to, const void *from, size_t bytes,
@@ -45,7 +46,7 @@ ACRE_API acre_status acre_copy_2d(acre_device *device, void *to, size_t to_pitch
                                   size_t from_pitch, size_t width, size_t rows, acre_stream stream);
 
 /* Sets `bytes` bytes of any memory to `value`, in stream order. For pageable memory, and for memory
- * of another device, the bytes are set when the call returns. */
+ * of another device, the bytes are set when the call returns. Returns the errors of acre_copy. */
 ACRE_API acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes,
                                acre_stream stream);
 

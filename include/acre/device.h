@@ -11,19 +11,24 @@ extern "C" {
 /* A GPU, or a soft device, which emulates the same calls on the CPU. */
 typedef struct acre_device acre_device;
 
+/* Opens GPUs only: a soft device is refused, whatever name or variable chooses it. For programs
+ * whose kernels are compiled by nvcc, because a soft device cannot run those. */
+#define ACRE_OPEN_NO_SOFT 1u
+
 /* Zero in any field but struct_size means the default. */
 typedef struct acre_open_options {
     size_t struct_size;
     uint64_t soft_bytes;   /* memory of a soft device; default ACRE_SOFT_BYTES, else 1/4 of RAM */
     uint32_t soft_devices; /* number of soft devices; default ACRE_SOFT_DEVICES, else 1 */
-    uint32_t reserved;
+    uint32_t flags;        /* ACRE_OPEN_* */
 } acre_open_options;
 
 /* Opens a device. `name` is "cuda", "cuda:1", "soft", "soft:1" or "auto". "auto" and NULL open the
  * device that ACRE_DEVICE names, else the first GPU, else the soft device. Opening an open device
  * again returns the same handle. Every open needs its own close. All soft devices of a process
  * share one set of options. While a soft device is open, opening with other options returns
- * ACRE_E_BUSY.
+ * ACRE_E_BUSY. With ACRE_OPEN_NO_SOFT the call never opens a soft device: it returns the reason why
+ * no GPU is usable, or ACRE_E_NO_DEVICE if `name` or ACRE_DEVICE asks for a soft device.
  * Returns ACRE_E_NO_DRIVER, ACRE_E_DRIVER_OLD, ACRE_E_NO_DEVICE, ACRE_E_CONFIG, ... */
 ACRE_API acre_status acre_open(const char *name, const acre_open_options *options,
                                acre_device **device);

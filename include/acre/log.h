@@ -21,7 +21,9 @@ typedef enum acre_log_level {
 typedef void (*acre_log_fn)(void *user, acre_log_level level, const char *area, const char *line);
 
 /* Sends log messages up to `level` to `fn`. NULL for `fn` turns the log off, which is the default.
- * acre itself never prints anything.
+ * acre itself prints nothing, unless the user sets ACRE_LOG or ACRE_DEBUG: then messages also go to
+ * the place that ACRE_LOG names. A message with a call stack has several lines; the callback gets
+ * one call for each.
  * Threads: no other thread may use acre during the call. */
 ACRE_API acre_status acre_log_set(acre_log_fn fn, void *user, acre_log_level level);
 

@@ -27,12 +27,13 @@ typedef enum acre_kind {
  * undefined. Pinned and mapped memory of 512 KiB or more uses huge pages where the system has them.
  * acre populates these pages during the call, with several threads. They are not inherited across
  * fork. Smaller blocks and write-combined memory come from the driver.
- * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY, ACRE_E_INVALID (0 bytes, unknown flags, or
- * flags of another kind), ACRE_E_UNSUPPORTED (managed memory on a device without it),
- * ACRE_E_REGISTERED (the program unmapped registered memory without acre_mem_unregister, and the
- * new block got its addresses), ...
- * Sync: does not wait for queued work unless memory is short: then acre trims pools, which may wait
- * (see acre_pool_trim), and may wait for the work that still uses blocks freed to pools. */
+ * For 0 bytes *p is NULL, and the call succeeds, as cudaMalloc does.
+ * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY (also for sizes that no memory has),
+ * ACRE_E_INVALID (unknown flags, or flags of another kind), ACRE_E_UNSUPPORTED (managed memory on a
+ * device without it), ACRE_E_REGISTERED (the program unmapped registered memory without
+ * acre_mem_unregister, and the new block got its addresses), ... Sync: does not wait for queued
+ * work unless memory is short: then acre trims pools, which may wait (see acre_pool_trim), and may
+ * wait for the work that still uses blocks freed to pools. */
 ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes,
                                     uint32_t flags, void **p);
 
@@ -46,7 +47,8 @@ ACRE_API acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t 
 ACRE_API acre_status acre_mem_free(acre_device *device, void *p);
 
 /* Resizes a block of device memory and keeps its contents up to the smaller size. NULL for `p`
- * allocates a block. *new_p may be equal to `p`. If it is not, `p` is invalid.
+ * allocates a block. 0 bytes free the block: *new_p is NULL. *new_p may be equal to `p`. If it is
+ * not, `p` is invalid.
  * If old and new size are 2 MiB or more, nothing is copied: acre adds memory at the end of the
  * block, or maps all of it at another address. Otherwise, and on a device without virtual memory
  * management or with ACRE_VMM=no, acre copies the contents in stream order. Shrinking releases

@@ -63,10 +63,11 @@ ACRE_API acre_status acre_pool_destroy(acre_pool *pool, uint64_t *leaked_blocks,
                                        uint64_t *leaked_bytes);
 
 /* Allocates a block for work of `stream`. The contents are undefined. `alignment` is 0 (for 256) or
- * a power of two up to 1 GiB. On a captured stream the block belongs to the graph, see
- * acre_pool_graph_share.
+ * a power of two up to 1 GiB. For 0 bytes *p is NULL, and the call succeeds, as cudaMalloc does. On
+ * a captured stream the block belongs to the graph, see acre_pool_graph_share.
  * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY or ACRE_E_LIMIT, with a report
- * (acre_oom_report); ACRE_E_CAPTURING if the stream's capture has failed.
+ * (acre_oom_report), also for sizes that no memory has; ACRE_E_CAPTURING if the stream's capture
+ * has failed; ACRE_E_HANDLE for a stream that was destroyed, if the driver detects it.
  * Sync: a hit does not wait. If memory is short the call may wait on the host, see
  * acre_pool_oom_fn. */
 ACRE_API acre_status acre_pool_alloc(acre_pool *pool, size_t bytes, size_t alignment,
@@ -119,9 +120,9 @@ ACRE_API acre_status acre_pool_graph_share(acre_pool *pool, acre_stream stream, 
 ACRE_API acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key);
 
 /* Resizes a block and keeps its contents up to the smaller size: in place if there is room, else by
- * a copy in stream order. NULL for `p` allocates a block. *new_p may be equal to `p`; if it is not,
- * `p` is freed. `stream` must wait for other streams that write to the block. After a failure the
- * old block is unchanged. */
+ * a copy in stream order. NULL for `p` allocates a block. 0 bytes free the block: *new_p is NULL.
+ * *new_p may be equal to `p`; if it is not, `p` is freed. `stream` must wait for other streams that
+ * write to the block. After a failure the old block is unchanged. */
 ACRE_API acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_stream stream,
                                        void **new_p);
 
@@ -216,7 +217,8 @@ ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_b
  * order, until one serves the request:
  * - it empties the caches of all threads;
  * - it reuses memory of other streams whose work is done;
- * - it unmaps or releases free memory, and maps memory where the request needs it;
+ * - it unmaps or releases free memory, and maps memory where the request needs it, or uses a hole
+ *   that it otherwise leaves to blocks of other sizes;
  * - it reuses memory of another stream, and makes the calling stream wait for that stream's work;
  * - it releases free memory of other pools: those of the device, or, for pinned and mapped memory,
  *   the pinned and mapped pools of all devices;

@@ -68,7 +68,8 @@ ACRE_API const char *acre_status_text(acre_status status);
 ACRE_API const char *acre_status_name(acre_status status);
 
 /* Returns one line about the calling thread's last failed call: what the call requested, what went
- * wrong and, if a driver call failed, its error code. Empty if no call has failed yet. The string
+ * wrong and, if a driver call failed, its error code. The line of a call that allocates, frees or
+ * copies begins with the name of that call. Empty if no call has failed yet. The string
  * is valid until the thread's next call into acre. */
 ACRE_API const char *acre_last_detail(void);
 

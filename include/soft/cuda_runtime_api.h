@@ -676,6 +676,12 @@ struct cudaMemPoolPtrExportData {
     unsigned char reserved[64];
 };
 
+#define CUDA_IPC_HANDLE_SIZE 64
+
+typedef struct cudaIpcMemHandle_st {
+    char reserved[CUDA_IPC_HANDLE_SIZE];
+} cudaIpcMemHandle_t;
+
 /* ---- streams, entry points ------------------------------------------------------------------- */
 
 enum cudaStreamCaptureStatus {
@@ -761,6 +767,7 @@ cudaError_t CUDARTAPI cudaHostUnregister(void *ptr);
 cudaError_t CUDARTAPI cudaMemGetInfo(size_t *freeBytes, size_t *totalBytes);
 cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
                                                const void *ptr);
+cudaError_t CUDARTAPI cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *ptr);
 
 /* ---- managed memory ---- */
 cudaError_t CUDARTAPI cudaMallocManaged(void **ptr, size_t bytes,

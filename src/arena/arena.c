@@ -168,6 +168,42 @@ acre_status acre__arena_take_at(struct acre__piece *hole, uint64_t bytes, uint64
     return hole_take(hole, acre__round_up(hole->at, alignment), bytes, out);
 }
 
+/* Returns the bytes of a hole from the first aligned address on. */
+static uint64_t hole_room(const struct acre__piece *hole, uint64_t alignment) {
+    uint64_t at = acre__round_up(hole->at, alignment), end = acre__piece_end(hole);
+    return at < end ? end - at : 0;
+}
+
+acre_status acre__arena_take_fit(struct acre__arena *arena, const struct acre__reach *reach,
+                                 size_t size, size_t alignment, struct acre__piece **out) {
+    const struct acre__holes *owners[] = {reach ? reach->recent : NULL,
+                                          reach ? reach->marked : NULL, &arena->ready};
+    uint64_t bytes = acre__round_up(size, ACRE__PIECE_GRAIN);
+    *out = NULL;
+    for (int i = 0; i < 3 * ACRE__FITS; i++) {
+        const struct acre__holes *holes = owners[i / ACRE__FITS];
+        const struct acre__tree *tree = holes ? &holes->fit[i % ACRE__FITS] : NULL;
+        struct acre__node *node = tree ? acre__tree_ceil(tree, acre__fit_key(bytes, 0)) : NULL;
+        while (node && hole_room(acre__piece_fit(node), alignment) < bytes)
+            node = acre__tree_next(tree, node);
+        if (node)
+            return acre__arena_take_at(acre__piece_fit(node), bytes, alignment, out);
+    }
+    return ACRE_OK;
+}
+
+uint64_t acre__arena_room(const struct acre__arena *arena, const struct acre__reach *reach,
+                          size_t alignment) {
+    uint64_t most = 0;
+    for (const struct acre__region *region = arena->regions; region; region = region->next)
+        for (const struct acre__piece *piece = region->first; piece; piece = piece->behind)
+            if (acre__hole_is_usable(piece, reach, &arena->ready)) {
+                uint64_t room = hole_room(piece, alignment);
+                most = room > most ? room : most;
+            }
+    return most;
+}
+
 int acre__arena_extend(struct acre__piece *piece, const struct acre__reach *reach, size_t bytes) {
     uint64_t wanted = acre__round_up(bytes, ACRE__PIECE_GRAIN);
     if (wanted <= piece->bytes)

@@ -183,6 +183,14 @@ void acre__arena_open(struct acre__arena *arena, const struct acre__arena_setup 
 acre_status acre__arena_take(struct acre__arena *arena, const struct acre__reach *reach,
                              size_t bytes, size_t alignment, struct acre__piece **out);
 
+/* As acre__arena_take, but takes any hole that is large enough, also one that it should leave to
+ * other sizes. For use when the memory is needed. */
+acre_status acre__arena_take_fit(struct acre__arena *arena, const struct acre__reach *reach,
+                                 size_t bytes, size_t alignment, struct acre__piece **out);
+/* The most bytes that acre__arena_take_fit can take. Slow: it visits all pieces. */
+uint64_t acre__arena_room(const struct acre__arena *arena, const struct acre__reach *reach,
+                          size_t alignment);
+
 /* Bytes of the largest hole that the stream may use. */
 uint64_t acre__arena_largest(const struct acre__arena *arena, const struct acre__reach *reach);
 

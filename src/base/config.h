@@ -17,7 +17,8 @@
       "run the soft device's streams one step at a time, in an order drawn "                       \
       "from this seed")                                                                            \
     X(SOFT_CHECK, FLAG,                                                                            \
-      "report races: unordered uses of soft device memory (default: on with a seed)")              \
+      "report races: unordered uses of soft device memory (default: on with a seed or "            \
+      "ACRE_DEBUG)")                                                                               \
     X(SOFT_LAG, TEXT,                                                                              \
       "how far soft devices lag behind the host: operations (1000) or milliseconds (5ms)")         \
     X(SOFT_WARP, NUMBER, "lanes per warp on soft devices: 1 or 32 (default 32)")                   \
@@ -31,6 +32,14 @@
     X(COPY_THREADS, NUMBER, "threads that stage a copy of pageable memory (default: up to 12)")    \
     X(COPY_STAGE_BYTES, BYTES,                                                                     \
       "smallest pageable copy that is staged (default 512KiB to the device, 2MiB back)")           \
+    X(LOG, TEXT,                                                                                   \
+      "where to print messages: stderr or a file (%p in its name is the process ID), then "        \
+      "optionally :error, :warn (default), :info or :debug")                                       \
+    X(DEBUG, FLAG,                                                                                 \
+      "find memory errors in every pool, and print them with call stacks (default no)")            \
+    X(STACKS, TEXT,                                                                                \
+      "frames of the call stack to keep for each allocation (default 8 with ACRE_DEBUG, else 0); " \
+      "8:fp walks frame pointers, which is faster but needs -fno-omit-frame-pointer")              \
     X(TRACE, TEXT, "file to write a trace of pools to; %p in its name is the process ID")          \
     X(TRACE_BYTES, BYTES, "size limit of a trace (default 1GiB); the trace ends there")            \
     X(TRACE_RING, FLAG, "a trace at its limit overwrites its oldest events instead (default no)")  \
@@ -48,7 +57,8 @@ enum acre__config_key {
         ACRE__CONFIG_COUNT
 };
 
-/* The unparsed value, or NULL when the variable is unset or empty. */
+/* The unparsed value, or NULL when the variable is unset or empty, or when the program runs with
+ * more privileges than its user (setuid): the user must not choose its files and libraries. */
 const char *acre__config_string(enum acre__config_key key);
 
 /* Read a variable and parse it (base/parse.h has the syntax). *value is `unset` when the variable
@@ -58,10 +68,7 @@ acre_status acre__config_bytes(enum acre__config_key key, uint64_t unset, uint64
 acre_status acre__config_number(enum acre__config_key key, uint64_t unset, uint64_t *value);
 acre_status acre__config_flag(enum acre__config_key key, int unset, int *value);
 
-/* Logs a warning for each ACRE_* variable in the environment that is not in the table, with the
- * nearest name that is. ACRE_TEST_*, ACRE_BUILD and ACRE_SOURCE, which the test suite uses, get no
- * warning. A process warns about each name once. Without a log callback the function does nothing,
- * so the warning comes once a callback is set. */
-void acre__config_warn_unknown(void);
+/* The name of a variable, "ACRE_...". */
+const char *acre__config_name(enum acre__config_key key);
 
 #endif

@@ -1,26 +1,197 @@
-/* Delivers messages of the library to the program's log callback.
+/* Delivers messages of the library to the program's log callback, and prints them where ACRE_LOG
+ * says.
  *
- * `level` is the switch: 0 is off. It is stored last, so a thread that reads a level also reads the
- * callback that belongs to it. The caller must not replace one callback by another while other
- * threads log (acre.h says so). Nothing here takes a lock, since messages are sent under locks of
- * every rank. */
+ * `callback.level` and `print.level` are the switches: 0 is off. They are stored last, so a thread
+ * that reads a level also reads what belongs to it. The caller must not replace one callback by
+ * another while other threads log (acre.h says so).
+ *
+ * Nothing here takes a lock, since messages are sent under locks of every rank. A line is one write
+ * to a file opened for appending, so lines of several threads and processes do not mix. Printed
+ * lines are remembered in a table that only grows: a thread claims an entry by storing the hash,
+ * and publishes the text behind it with `is_ready`. */
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "base/config.h"
+#include "base/hash.h"
+#include "base/parse.h"
 #include "base/status.h"
 #include "base/thread.h"
 
-enum { LOG_LINE_BYTES = 500 };
+enum {
+    LOG_SEEN = 512,      /* lines remembered; a program with more repeats further ones */
+    LOG_SEEN_TEXT = 160, /* bytes of a line that are remembered */
+    LOG_PROBES = 16
+};
 
 static struct {
     _Atomic int level; /* highest acre_log_level sent, 0 = off */
     acre_log_fn fn;
     void *user;
-} sink;
+} callback;
+
+struct seen {
+    _Atomic uint64_t hash; /* 0: unused */
+    _Atomic uint64_t repeats;
+    _Atomic int is_ready; /* `text` is complete */
+    char text[LOG_SEEN_TEXT];
+};
+
+static struct {
+    pthread_once_t once;
+    _Atomic int level; /* highest acre_log_level printed, 0 = off */
+    int fd;
+    int is_debug; /* ACRE_DEBUG */
+    acre_status status;
+    char detail[ACRE__DETAIL_BYTES]; /* of `status` */
+    struct seen *seen;               /* NULL if out of host memory: nothing is counted */
+} print = {.once = PTHREAD_ONCE_INIT, .fd = -1};
+
+/* ---- printing ---- */
+
+static const char *level_name(acre_log_level level) {
+    static const char *const names[] = {"", "error", "warning", "info", "debug"};
+    return names[level];
+}
+
+/* Of all lines, since two messages may differ in their call stacks alone; never 0. */
+static uint64_t lines_hash(char (*lines)[ACRE__LOG_LINE], unsigned count) {
+    uint64_t hash = ACRE__HASH_BEGIN;
+    for (unsigned i = 0; i < count; i++)
+        hash = acre__hash_bytes(hash, lines[i], strlen(lines[i]));
+    return hash ? hash : 1;
+}
+
+/* Returns 1 the first time that a message comes; else counts it. Lines that find the table full
+ * count as new each time. */
+static int is_new(char (*lines)[ACRE__LOG_LINE], unsigned count) {
+    uint64_t hash = lines_hash(lines, count);
+    for (unsigned i = 0; print.seen && i < LOG_PROBES; i++) {
+        struct seen *seen = &print.seen[(hash + i) % LOG_SEEN];
+        uint64_t before = 0;
+        if (atomic_compare_exchange_strong_explicit(&seen->hash, &before, hash,
+                                                    memory_order_relaxed, memory_order_relaxed)) {
+            snprintf(seen->text, sizeof seen->text, "%s", lines[0]);
+            atomic_store_explicit(&seen->is_ready, 1, memory_order_release);
+            return 1;
+        }
+        if (before == hash) {
+            atomic_fetch_add_explicit(&seen->repeats, 1, memory_order_relaxed);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Writes one line. A failure is ignored: there is no other place to report it to. */
+static void print_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void print_line(const char *format, ...) {
+    char text[ACRE__LOG_LINE + 64];
+    va_list args;
+    va_start(args, format);
+    int bytes = vsnprintf(text, sizeof text - 1, format, args);
+    va_end(args);
+    if (bytes < 0)
+        return;
+    size_t length = (size_t)bytes < sizeof text - 2 ? (size_t)bytes : sizeof text - 2;
+    text[length++] = '\n';
+    for (size_t done = 0; done < length;) {
+        ssize_t count = write(print.fd, text + done, length - done);
+        if (count < 0 && errno != EINTR)
+            return;
+        done += count > 0 ? (size_t)count : 0;
+    }
+}
+
+static void print_lines(acre_log_level level, const char *area, char (*lines)[ACRE__LOG_LINE],
+                        unsigned count) {
+    if (!is_new(lines, count))
+        return;
+    print_line("acre: %s: %s: %s", level_name(level), area, lines[0]);
+    for (unsigned i = 1; i < count; i++)
+        print_line("acre:     %s", lines[i]);
+}
+
+void acre__log_end(void) {
+    if (atomic_load_explicit(&print.level, memory_order_acquire) <= 0)
+        return;
+    for (unsigned i = 0; print.seen && i < LOG_SEEN; i++) {
+        struct seen *seen = &print.seen[i];
+        uint64_t repeats = atomic_exchange_explicit(&seen->repeats, 0, memory_order_relaxed);
+        if (repeats && atomic_load_explicit(&seen->is_ready, memory_order_acquire))
+            print_line("acre: repeated %llu more times: %s", (unsigned long long)repeats,
+                       seen->text);
+    }
+}
+
+/* ---- ACRE_LOG and ACRE_DEBUG ---- */
+
+static acre_status print_open(const char *text, size_t path_bytes) {
+    char path[ACRE__PATH_BYTES];
+    if (path_bytes == strlen("stderr") && strncmp(text, "stderr", path_bytes) == 0) {
+        print.fd = STDERR_FILENO;
+        return ACRE_OK;
+    }
+    if (acre__parse_path(text, path_bytes, path))
+        return acre__fail(ACRE_E_CONFIG, "ACRE_LOG: the name of the file is too long");
+    print.fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+    return print.fd >= 0 ? ACRE_OK
+                         : acre__fail(ACRE_E_CONFIG,
+                                      "ACRE_LOG is '%.80s': %s; expected stderr or "
+                                      "a file, then :error, :warn, :info or :debug",
+                                      text, strerror(errno));
+}
+
+static acre_status print_configure(void) {
+    size_t path_bytes = 0;
+    int level = 0;
+    acre_status status = acre__config_flag(ACRE__CONFIG_DEBUG, 0, &print.is_debug);
+    const char *text = acre__config_string(ACRE__CONFIG_LOG);
+    if (!text && print.is_debug)
+        text = "stderr";
+    if (status || !text)
+        return status;
+    if (acre__parse_log(text, &path_bytes, &level))
+        return acre__fail(ACRE_E_CONFIG,
+                          "ACRE_LOG is '%.80s': expected stderr or a file, then :error, :warn, "
+                          ":info or :debug",
+                          text);
+    status = print_open(text, path_bytes);
+    if (status)
+        return status;
+    print.seen = calloc(LOG_SEEN, sizeof *print.seen);
+    atomic_store_explicit(&print.level, level ? level : ACRE_LOG_WARN, memory_order_release);
+    return ACRE_OK;
+}
+
+static void print_begin(void) {
+    struct acre__said said; /* a message must not change the detail of the thread's failure */
+    acre__said_keep(&said);
+    print.status = print_configure();
+    snprintf(print.detail, sizeof print.detail, "%s", acre_last_detail());
+    (void)acre__said_fail(ACRE_OK, &said);
+}
+
+acre_status acre__log_begin(void) {
+    pthread_once(&print.once, print_begin);
+    return print.status ? acre__fail(print.status, "%s", print.detail) : ACRE_OK;
+}
+
+int acre__debug_is_on(void) {
+    pthread_once(&print.once, print_begin);
+    return print.is_debug;
+}
+
+/* ---- messages ---- */
 
 acre_status acre_log_set(acre_log_fn fn, void *user, acre_log_level level) {
     acre_status status = acre__enter();
@@ -29,28 +200,47 @@ acre_status acre_log_set(acre_log_fn fn, void *user, acre_log_level level) {
     if (fn && ((int)level < ACRE_LOG_ERROR || (int)level > ACRE_LOG_DEBUG))
         return acre__fail(ACRE_E_INVALID, "acre_log_set: level %d is not between %d and %d",
                           (int)level, ACRE_LOG_ERROR, ACRE_LOG_DEBUG);
-    atomic_store_explicit(&sink.level, 0, memory_order_relaxed);
-    sink.fn = fn;
-    sink.user = user;
-    atomic_store_explicit(&sink.level, fn ? (int)level : 0, memory_order_release);
+    atomic_store_explicit(&callback.level, 0, memory_order_relaxed);
+    callback.fn = fn;
+    callback.user = user;
+    atomic_store_explicit(&callback.level, fn ? (int)level : 0, memory_order_release);
     return ACRE_OK;
 }
 
+static int is_printed(acre_log_level level) {
+    pthread_once(&print.once, print_begin);
+    return (int)level <= atomic_load_explicit(&print.level, memory_order_acquire);
+}
+
+static int is_called_back(acre_log_level level) {
+    return (int)level <= atomic_load_explicit(&callback.level, memory_order_acquire);
+}
+
 int acre__log_wanted(acre_log_level level) {
-    return (int)level <= atomic_load_explicit(&sink.level, memory_order_acquire);
+    return is_called_back(level) || is_printed(level);
+}
+
+void acre__log_lines(acre_log_level level, const char *area, char (*lines)[ACRE__LOG_LINE],
+                     unsigned count) {
+    int saved_errno = errno; /* callers often log a failure before they read errno */
+    for (unsigned i = 0; i < count && is_called_back(level); i++)
+        callback.fn(callback.user, level, area, lines[i]);
+    if (is_printed(level))
+        print_lines(level, area, lines, count);
+    errno = saved_errno;
 }
 
 void acre__log(acre_log_level level, const char *area, const char *format, ...) {
     if (!acre__log_wanted(level))
         return;
-    int saved_errno = errno; /* callers often log a failure before they read errno */
-    char line[LOG_LINE_BYTES + 1];
+    int saved_errno = errno;
+    char line[1][ACRE__LOG_LINE];
     va_list args;
     va_start(args, format);
-    if (vsnprintf(line, sizeof line, format, args) < 0)
-        line[0] = '\0';
+    if (vsnprintf(line[0], sizeof line[0], format, args) < 0)
+        line[0][0] = '\0';
     va_end(args);
-    acre__one_line(line);
-    sink.fn(sink.user, level, area, line);
+    acre__one_line(line[0]);
+    acre__log_lines(level, area, line, 1);
     errno = saved_errno;
 }

@@ -4,6 +4,9 @@
 #include "base/parse.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 /* ASCII only, since the program's locale must not change what a suffix means. */
 static char parse_lower(char c) {
@@ -110,5 +113,55 @@ int acre__parse_lag(const char *text, uint64_t *operations, uint64_t *ns) {
         return -1;
     *operations = is_time ? 0 : count;
     *ns = is_time ? nanoseconds : 0;
+    return 0;
+}
+
+int acre__parse_log(const char *text, size_t *path_bytes, int *level) {
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    const char *colon = strrchr(text, ':');
+    size_t bytes = strlen(text);
+    int found = 0;
+    for (int i = 0; colon && i < 4; i++)
+        if (parse_same_word(colon + 1, names[i]))
+            found = i + 1;
+    if (found)
+        bytes = (size_t)(colon - text);
+    /* After stderr nothing but a level makes sense; a path may contain a colon. */
+    if (!bytes || (!found && strncmp(text, "stderr:", 7) == 0))
+        return -1;
+    *path_bytes = bytes;
+    *level = found;
+    return 0;
+}
+
+int acre__parse_stacks(const char *text, unsigned *frames, int *by_frame_pointers) {
+    uint64_t number;
+    const char *at = text;
+    if (parse_digits(&at, 10, &number) || number > ACRE__STACK_MOST)
+        return -1;
+    int is_fp = parse_same_word(at, ":fp");
+    if (*at && !is_fp)
+        return -1;
+    *frames = (unsigned)number;
+    *by_frame_pointers = is_fp;
+    return 0;
+}
+
+int acre__parse_path(const char *path, size_t bytes, char out[ACRE__PATH_BYTES]) {
+    size_t used = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        char piece[24] = {path[i]};
+        char next = i + 1 < bytes ? path[i + 1] : '\0';
+        if (path[i] == '%' && next == 'p')
+            snprintf(piece, sizeof piece, "%ld", (long)getpid());
+        if (path[i] == '%' && (next == 'p' || next == '%'))
+            i++;
+        size_t length = strlen(piece);
+        if (used + length >= ACRE__PATH_BYTES)
+            return -1;
+        memcpy(out + used, piece, length);
+        used += length;
+    }
+    out[used] = '\0';
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "base/status.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,6 +71,32 @@ acre_status acre__fail(acre_status status, const char *format, ...) {
     va_end(args);
     acre__one_line(line);
     memcpy(self->detail, line, strlen(line) + 1);
+    return status;
+}
+
+/* Returns the part of a detail behind "acre_...: ", or all of it if it does not begin with the name
+ * of a public function. */
+static const char *behind_call(const char *detail) {
+    if (strncmp(detail, "acre_", 5) != 0)
+        return detail;
+    size_t length = strspn(detail, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    return strncmp(detail + length, ": ", 2) == 0 ? detail + length + 2 : detail;
+}
+
+static _Atomic(void (*)(acre_status status)) on_refusal;
+
+void acre__on_refusal(void (*fn)(acre_status status)) {
+    atomic_store_explicit(&on_refusal, fn, memory_order_release);
+}
+
+acre_status acre__fail_in(acre_status status, const char *call) {
+    const char *detail = behind_call(acre_last_detail());
+    if (!call)
+        return acre__fail(status, "%s", detail);
+    (void)acre__fail(status, "%s: %s", call, detail);
+    void (*fn)(acre_status) = atomic_load_explicit(&on_refusal, memory_order_acquire);
+    if (fn)
+        fn(status);
     return status;
 }
 

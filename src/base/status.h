@@ -14,6 +14,17 @@
 acre_status acre__fail(acre_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Makes the detail of a failure begin with the name of the public function that the program called,
+ * as in "acre_alloc: ...". Replaces the name of another public function, which acre called to do
+ * the work. NULL for `call` only removes that name. Every public function that calls others ends
+ * with this. Returns the status. */
+acre_status acre__fail_in(acre_status status, const char *call);
+/* From now on, calls `fn` when a call of the program fails, with the thread's detail set. */
+void acre__on_refusal(void (*fn)(acre_status status));
+static inline acre_status acre__in_call(acre_status status, const char *call) {
+    return status ? acre__fail_in(status, call) : ACRE_OK;
+}
+
 /* A copy of the detail, saved while clean-up calls run: these may fail and overwrite the detail. */
 struct acre__said {
     char line[ACRE__DETAIL_BYTES];
@@ -27,6 +38,7 @@ acre_status acre__said_fail(acre_status status, const struct acre__said *said);
 #ifdef __clang_analyzer__
 #define acre__fail(status, ...) (acre__fail((status), __VA_ARGS__), (status))
 #define acre__said_fail(status, said) (acre__said_fail((status), (said)), (status))
+#define acre__in_call(status, call) (status)
 #endif
 
 /* Returns ACRE_E_NULL if the argument is NULL; `what` names the function and the argument. */

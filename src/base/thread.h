@@ -11,7 +11,7 @@
 
 #include "acre.h"
 
-enum { ACRE__DETAIL_BYTES = 256, ACRE__HELD_LOCKS = 16 };
+enum { ACRE__DETAIL_BYTES = 512, ACRE__HELD_LOCKS = 16 };
 
 struct acre__lock;
 
@@ -24,7 +24,10 @@ struct acre__thread {
     void *trace; /* trace writer (watch/trace_writer.h), created on first use */
     void *plan;  /* plan whose step the thread is in (plan/plan.h), if `plan_ends` is current */
     uint64_t plan_ends;
-    void *soft; /* the soft driver's record of this thread, created on first use */
+    int is_told;   /* the failure of the call was logged with more than its detail */
+    void *stacks;  /* call stacks captured last (base/stack_memo.h), created on first use */
+    int uses_idle; /* the thread may copy free memory of pools (space/book.h) */
+    void *soft;    /* the soft driver's record of this thread, created on first use */
 };
 
 /* Initial-exec: an access takes few loads and never allocates. The attribute is written here so

@@ -76,10 +76,10 @@ static acre_status side_look(acre_device *dev, const void *p, size_t span, const
                              struct copy_side *side) {
     if (!p)
         return acre__fail(ACRE_E_NULL, "the %s is NULL", which);
-    acre_status status = acre__book_look(dev, p, &side->info);
+    acre_status status = acre__book_look_live(dev, p, span, which, &side->info);
     if (status)
         return status;
-    if (span > acre__book_room(&side->info, p))
+    if (span > acre__book_room(&side->info, p) && !acre__book_idle_is_allowed())
         return acre__fail(ACRE_E_RANGE,
                           "%zu bytes of the %s at %p run past the end of its block (%llu bytes at "
                           "%p)",
@@ -185,7 +185,7 @@ static acre_status copy_by_driver(acre_device *dev, const struct acre__rows *r, 
     if (acre__device_call(dev, &call))
         call.code = is_plane ? driver_plane(dev->drv, r, stream, to, from)
                              : driver_rows(dev->drv, r, stream, to, from);
-    status = acre__device_done(dev, &call, is_plane ? "cuMemcpy2DAsync" : "cuMemcpyAsync");
+    status = acre__stream_done(dev, stream, &call, is_plane ? "cuMemcpy2DAsync" : "cuMemcpyAsync");
     if (status == ACRE_OK)
         acre__fetch_add(&dev->copies_direct, 1, memory_order_relaxed);
     return status;
@@ -196,7 +196,7 @@ static acre_status stream_wait(acre_device *dev, acre_stream stream) {
     struct acre__current call;
     if (acre__device_call_relaxed(dev, &call))
         call.code = dev->drv->cuStreamSynchronize(stream);
-    return acre__device_done(dev, &call, "cuStreamSynchronize");
+    return acre__stream_done(dev, stream, &call, "cuStreamSynchronize");
 }
 
 /* Waits for the stream before the host does work in stream order. */
@@ -259,9 +259,11 @@ static int small_is_fine(const acre_device *dev, const void *p, size_t bytes) {
     acre_mem_info info;
     if (!p)
         return 0;
-    if (!acre__book_find(p, &info))
-        return bytes <= acre__book_gap(p);
-    return info.device->drv == dev->drv && bytes <= acre__book_room(&info, p);
+    enum acre__found found = acre__book_find(p, &info);
+    if (found == ACRE__FOUND_NONE)
+        return acre__book_is_clear(p, bytes);
+    return found == ACRE__FOUND_LIVE && info.device->drv == dev->drv &&
+           bytes <= acre__book_room(&info, p);
 }
 
 /* Makes a small copy of one row without querying the driver about the addresses, which would cost
@@ -294,7 +296,7 @@ static acre_status copy_small(acre_device *dev, const struct acre__rows *r, acre
     if (is_captured || code == CUDA_ERROR_INVALID_VALUE)
         return ACRE_OK;
     if (code)
-        return acre__driver_fail(dev, code, what);
+        return acre__stream_fail(dev, stream, code, what);
     *is_over = 1;
     acre__fetch_add(&dev->copies_direct, 1, memory_order_relaxed);
     return ACRE_OK;
@@ -321,7 +323,7 @@ static acre_status copy_between(acre_device *dev, const struct acre__rows *r, ac
                 (CUdeviceptr)(uintptr_t)(r->to + i * r->to_pitch), to_context,
                 (CUdeviceptr)(uintptr_t)(r->from + i * r->from_pitch), from_context, r->width,
                 stream);
-    acre_status status = acre__device_done(dev, &call, "cuMemcpyPeerAsync");
+    acre_status status = acre__stream_done(dev, stream, &call, "cuMemcpyPeerAsync");
     if (status == ACRE_OK)
         acre__fetch_add(&dev->copies_direct, 1, memory_order_relaxed);
     return status;
@@ -388,24 +390,26 @@ static struct acre__rows one_row(void *to, const void *from, size_t bytes) {
 acre_status acre_copy(acre_device *device, void *to, const void *from, size_t bytes,
                       acre_stream stream) {
     struct acre__rows rows = one_row(to, from, bytes);
-    return copy_rows(device, 0, &rows, stream);
+    return acre__in_call(copy_rows(device, 0, &rows, stream), "acre_copy");
 }
 
 acre_status acre_copy_as(acre_device *device, acre_direction direction, void *to, const void *from,
                          size_t bytes, acre_stream stream) {
     struct acre__rows rows = one_row(to, from, bytes);
-    if ((int)direction < ACRE_HOST_TO_HOST || direction > ACRE_DEVICE_TO_DEVICE) {
-        acre_status status = copy_enter(device, stream);
-        return status ? status
-                      : acre__fail(ACRE_E_INVALID, "acre_copy_as: invalid direction %d",
-                                   (int)direction);
-    }
-    return copy_rows(device, (int)direction, &rows, stream);
+    acre_status status;
+    if ((int)direction >= ACRE_HOST_TO_HOST && direction <= ACRE_DEVICE_TO_DEVICE)
+        status = copy_rows(device, (int)direction, &rows, stream);
+    else if ((status = copy_enter(device, stream)) == ACRE_OK)
+        status = acre__fail(ACRE_E_INVALID, "invalid direction %d", (int)direction);
+    return acre__in_call(status, "acre_copy_as");
 }
 
 acre_status acre_copy_sync(acre_device *device, void *to, const void *from, size_t bytes) {
-    acre_status status = acre_copy(device, to, from, bytes, NULL);
-    return status ? status : acre_stream_sync(device, NULL);
+    struct acre__rows rows = one_row(to, from, bytes);
+    acre_status status = copy_rows(device, 0, &rows, NULL);
+    if (status == ACRE_OK)
+        status = acre_stream_sync(device, NULL);
+    return acre__in_call(status, "acre_copy_sync");
 }
 
 acre_status acre_copy_2d(acre_device *device, void *to, size_t to_pitch, const void *from,
@@ -418,7 +422,7 @@ acre_status acre_copy_2d(acre_device *device, void *to, size_t to_pitch, const v
     } else {
         r.width = width;
     }
-    return copy_rows(device, 0, &r, stream);
+    return acre__in_call(copy_rows(device, 0, &r, stream), "acre_copy_2d");
 }
 
 /* Fills chunk by chunk: the driver refuses a fill that crosses from one host chunk into the
@@ -448,11 +452,11 @@ static acre_status fill_by_driver(acre_device *dev, void *to, uint8_t value, siz
         call.code = dev->drv->cuMemsetD8Async(address, value, bytes, stream);
     if (call.code == CUDA_ERROR_INVALID_VALUE)
         call.code = fill_by_chunks(dev->drv, address, value, bytes, stream);
-    return acre__device_done(dev, &call, "cuMemsetD8Async");
+    return acre__stream_done(dev, stream, &call, "cuMemsetD8Async");
 }
 
-acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes,
-                      acre_stream stream) {
+static acre_status fill(acre_device *device, void *to, uint8_t value, size_t bytes,
+                        acre_stream stream) {
     struct copy_side side;
     acre_status status = copy_enter(device, stream);
     if (status || !bytes)
@@ -472,7 +476,14 @@ acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes
     return status ? status : stream_wait(owner, NULL);
 }
 
+acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes,
+                      acre_stream stream) {
+    return acre__in_call(fill(device, to, value, bytes, stream), "acre_fill");
+}
+
 acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value, size_t bytes) {
-    acre_status status = acre_fill(device, to, value, bytes, NULL);
-    return status ? status : acre_stream_sync(device, NULL);
+    acre_status status = fill(device, to, value, bytes, NULL);
+    if (status == ACRE_OK)
+        status = acre_stream_sync(device, NULL);
+    return acre__in_call(status, "acre_fill_sync");
 }

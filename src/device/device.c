@@ -51,10 +51,12 @@ acre_status acre__device_enter(acre_device *dev) {
     if (status)
         return status;
     CUresult lost = (CUresult)acre__load(&dev->lost, memory_order_acquire);
-    if (lost)
-        return acre__fail(ACRE_E_DEVICE_LOST, "%s was lost with %s (%d); restart the process",
-                          dev->label, acre__driver_error_name(lost), (int)lost);
-    return ACRE_OK;
+    if (!lost)
+        return ACRE_OK;
+    char buffer[ACRE__DETAIL_BYTES];
+    return acre__fail(ACRE_E_DEVICE_LOST, "%s was lost with %s (%d), %s; restart the process",
+                      dev->label, acre__driver_error_name(lost), (int)lost,
+                      acre__driver_why(dev, lost, buffer, sizeof buffer));
 }
 
 acre_device *acre__device_find(const struct acre__driver *drv, uint32_t ordinal) {

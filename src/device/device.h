@@ -160,6 +160,14 @@ acre_device *acre__stream_device(acre_device *dev, acre_stream stream);
 /* Returns ACRE_E_HANDLE if another open device is known to have created the stream. */
 acre_status acre__stream_check(acre_device *dev, acre_stream stream);
 
+/* As acre__driver_fail, for a driver call on a stream: says so if the driver does not know the
+ * stream. */
+acre_status acre__stream_fail(acre_device *dev, acre_stream stream, CUresult code,
+                              const char *what);
+/* As acre__device_done, for driver calls on a stream. */
+acre_status acre__stream_done(acre_device *dev, acre_stream stream,
+                              const struct acre__current *current, const char *what);
+
 /* 1 for a stream that the program created with CUDA and may destroy without notice; 0 for default
  * streams and streams that acre created. */
 int acre__stream_is_foreign(acre_device *dev, acre_stream stream);

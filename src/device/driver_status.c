@@ -4,7 +4,8 @@
  * memory is unusable, and the two hardware errors (ECC, NVLink) that behave the same. Some codes
  * between them are ordinary errors: 221 (JIT_COMPILER_NOT_FOUND), 701, and 703 - 713 except 710.
  *
- * Relies on: status, log; device.h for the lost mark and the counter, both atomic. No locks. */
+ * Relies on: status, log; device.h for the lost mark and the counter, both atomic; the soft driver,
+ * which knows why it lost a device. No locks of its own. */
 #include "device/driver_status.h"
 
 #include "base/atomic.h"
@@ -12,6 +13,7 @@
 #include "base/status.h"
 #include "device/device.h"
 #include "driver/driver.h"
+#include "soft/soft.h"
 
 #undef acre__driver_fail /* undo the macros for the static analyzer */
 #undef acre__driver_fail_host
@@ -76,9 +78,17 @@ static acre_status status_of(CUresult code, acre_status out_of_memory) {
     }
 }
 
+const char *acre__driver_why(const acre_device *dev, CUresult code, char *buffer, size_t size) {
+    int has_report = dev && dev->drv->is_soft && acre__driver_is_sticky(code) &&
+                     acre__soft_why_lost(dev->device, buffer, size);
+    return has_report ? buffer : acre__driver_error_text(code);
+}
+
 /* Counts one failed call, marks a lost device, and stores the detail. */
 static acre_status status_fail(acre_device *dev, CUresult code, const char *what,
                                acre_status status) {
+    char buffer[ACRE__DETAIL_BYTES];
+    const char *why = acre__driver_why(dev, code, buffer, sizeof buffer);
     if (dev && code != CUDA_ERROR_NOT_READY)
         acre__fetch_add(&dev->driver_refusals, 1, memory_order_relaxed);
     if (dev && status == ACRE_E_DEVICE_LOST) {
@@ -86,10 +96,10 @@ static acre_status status_fail(acre_device *dev, CUresult code, const char *what
         if (acre__cas(&dev->lost, &none, (uint32_t)code, memory_order_acq_rel,
                       memory_order_acquire))
             acre__log(ACRE_LOG_ERROR, "device", "%s is lost: %s: %s (%d), %s", dev->label, what,
-                      acre__driver_error_name(code), (int)code, acre__driver_error_text(code));
+                      acre__driver_error_name(code), (int)code, why);
     }
     return acre__fail(status, "%s: %s (%d), %s", what, acre__driver_error_name(code), (int)code,
-                      acre__driver_error_text(code));
+                      why);
 }
 
 acre_status acre__driver_fail(acre_device *dev, CUresult code, const char *what) {

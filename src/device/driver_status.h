@@ -9,7 +9,8 @@
 /* Returns the status for a code other than CUDA_SUCCESS, with a detail such as "cuStreamCreate:
  * CUDA_ERROR_OUT_OF_MEMORY (2), not enough memory". Counts the failure and, for a code that poisons
  * the context, marks the device as lost. `dev` is NULL before a device is open.
- * CUDA_ERROR_NOT_READY is an answer, not a failure, and is not counted. Takes no lock. */
+ * CUDA_ERROR_NOT_READY is an answer, not a failure, and is not counted. For a lost soft device the
+ * text is the soft driver's own report, and the call takes the soft driver's lock. */
 acre_status acre__driver_fail(acre_device *dev, CUresult code, const char *what);
 
 /* As acre__driver_fail, for calls that allocate host memory: out of memory is
@@ -21,6 +22,10 @@ acre_status acre__driver_fail_host(acre_device *dev, CUresult code, const char *
 #define acre__driver_fail_host(dev, code, what)                                                    \
     (acre__driver_fail_host((dev), (code), (what)), ACRE_E_DRIVER)
 #endif
+
+/* Returns the text of a code; for the code that lost a soft device, the soft driver's report, which
+ * is stored in `buffer`. */
+const char *acre__driver_why(const acre_device *dev, CUresult code, char *buffer, size_t size);
 
 /* 1 for sticky codes, after which the context, and with it the process, is unusable. */
 int acre__driver_is_sticky(CUresult code);

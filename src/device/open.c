@@ -9,9 +9,12 @@
 #include "acre.h"
 #include "base/atomic.h"
 #include "base/config.h"
+#include "base/config_names.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/run.h"
+#include "base/stack.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "device/device.h"
@@ -19,6 +22,7 @@
 #include "driver/driver_fault.h"
 #include "device/driver_status.h"
 #include "soft/soft.h"
+#include "watch/origin.h"
 #include "watch/stats_file.h"
 #include "watch/trace.h"
 
@@ -189,6 +193,10 @@ static acre_status open_ready_auto(const acre_open_options *options, struct open
     acre_status status = open_ready(OPEN_CUDA, options, drv, count);
     if (status == ACRE_OK || status == ACRE_E_CONFIG)
         return status;
+    if (options->flags & ACRE_OPEN_NO_SOFT)
+        return acre__fail(status,
+                          "no GPU is usable, and ACRE_OPEN_NO_SOFT refuses the soft device: %s",
+                          acre_last_detail());
     int is_absent = status == ACRE_E_NO_DRIVER || status == ACRE_E_NO_DEVICE;
     acre__log(is_absent ? ACRE_LOG_INFO : ACRE_LOG_WARN, "device",
               "opening the soft device, since no GPU is usable: %s", acre_last_detail());
@@ -198,14 +206,27 @@ static acre_status open_ready_auto(const acre_open_options *options, struct open
 
 /* ---- open and close ---- */
 
+/* Refuses a soft device that the name or ACRE_DEVICE asks for. */
+static acre_status open_refuse_soft(const char *text) {
+    int is_named = text && strcmp(text, "auto") != 0;
+    return acre__fail(
+        ACRE_E_NO_DEVICE,
+        "%s%.60s asks for a soft device, which ACRE_OPEN_NO_SOFT refuses: the "
+        "program needs a GPU",
+        is_named ? "" : "ACRE_DEVICE=", is_named ? text : acre__config_string(ACRE__CONFIG_DEVICE));
+}
+
+/* `address` is the caller's, for `acre run`. */
 static acre_status open_locked(const char *text, const acre_open_options *options,
-                               acre_device **out) {
+                               const void *address, acre_device **out) {
     struct open_name name = {OPEN_AUTO, 0};
     const struct acre__driver *drv = NULL;
     uint32_t count = 0;
     acre_status status = open_wish(text, &name);
     if (status)
         return status;
+    if (name.driver == OPEN_SOFT && options->flags & ACRE_OPEN_NO_SOFT)
+        return open_refuse_soft(text);
     if (name.driver == OPEN_AUTO)
         status = open_ready_auto(options, &name, &drv, &count);
     else
@@ -224,6 +245,7 @@ static acre_status open_locked(const char *text, const acre_open_options *option
             return status;
         registry.table[name.driver] = drv;
         registry.open_count[name.driver]++;
+        acre__run_opened(*out, address);
         acre__log(ACRE_LOG_INFO, "device", "opened %s (%s)", (*out)->label, (*out)->info.name);
         return ACRE_OK;
     }
@@ -245,6 +267,30 @@ static void devices_export(void) {
     acre__lock_give(&registry.lock);
 }
 
+/* Reads ACRE_LOG, ACRE_DEBUG and ACRE_STACKS. */
+static acre_status diagnose_begin(void) {
+    acre_status status = acre__log_begin();
+    if (status == ACRE_OK)
+        status = acre__stacks_begin();
+    if (status == ACRE_OK && acre__stacks_are_on())
+        acre__watch_add(ACRE__WATCHED_STACKS);
+    if (status == ACRE_OK && acre__debug_is_on())
+        acre__on_refusal(acre__origin_log_refusal);
+    if (status == ACRE_OK)
+        acre__run_at_exit(acre__origin_run_all);
+    return status;
+}
+
+/* At the end of the process, after the program's own destructors: lists what devices that are still
+ * open have not freed. Calls no driver, which may have ended before. */
+__attribute__((destructor)) static void diagnose_end(void) {
+    if (acre__enter())
+        return; /* a forked child */
+    if (acre__stacks_are_on() && acre__debug_is_on())
+        acre__origin_log_all();
+    acre__log_end();
+}
+
 acre_status acre_open(const char *name, const acre_open_options *options, acre_device **device) {
     if (device)
         *device = NULL;
@@ -255,8 +301,10 @@ acre_status acre_open(const char *name, const acre_open_options *options, acre_d
     status = acre__options_in(&wishes, sizeof wishes, options, "acre_open_options");
     if (status)
         return status;
-    if (wishes.reserved)
-        return acre__fail(ACRE_E_OPTIONS, "acre_open_options: reserved is not 0");
+    if (wishes.flags & ~ACRE_OPEN_NO_SOFT)
+        return acre__fail(ACRE_E_OPTIONS, "acre_open_options: unknown flags 0x%x", wishes.flags);
+    if ((status = diagnose_begin()))
+        return status;
     acre__config_warn_unknown();
     status = acre__watch_fork();
     if (status == ACRE_OK)
@@ -266,7 +314,7 @@ acre_status acre_open(const char *name, const acre_open_options *options, acre_d
     if (status)
         return status;
     acre__lock_take(&registry.lock);
-    status = open_locked(name, &wishes, device);
+    status = open_locked(name, &wishes, __builtin_return_address(0), device);
     acre__lock_give(&registry.lock);
     if (status == ACRE_OK && acre__stats_is_on()) {
         acre__stats_source_add(devices_export);
@@ -283,6 +331,7 @@ acre_status acre_close(acre_device *device) {
     status = acre__device_check(device);
     if (status == ACRE_OK && acre__fetch_sub(&device->open_count, 1, memory_order_relaxed) == 1) {
         registry.open_count[device->drv->is_soft ? OPEN_SOFT : OPEN_CUDA]--;
+        acre__run_closed(device);
         acre__device_destroy(device);
     }
     acre__lock_give(&registry.lock);

@@ -167,6 +167,26 @@ acre_status acre__stream_check(acre_device *dev, acre_stream stream) {
                       owner.label, dev->label);
 }
 
+/* Names the stream in the detail if the driver does not know it. */
+static acre_status stream_name(const acre_device *dev, acre_stream stream, acre_status status,
+                               CUresult code, const char *what) {
+    if (code != CUDA_ERROR_INVALID_HANDLE && code != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        return status;
+    return acre__fail(status, "stream %p was destroyed, or is not a stream of %s: %s: %s (%d)",
+                      (void *)stream, dev->label, what, acre__driver_error_name(code), (int)code);
+}
+
+acre_status acre__stream_fail(acre_device *dev, acre_stream stream, CUresult code,
+                              const char *what) {
+    return stream_name(dev, stream, acre__driver_fail(dev, code, what), code, what);
+}
+
+acre_status acre__stream_done(acre_device *dev, acre_stream stream,
+                              const struct acre__current *current, const char *what) {
+    acre_status status = acre__device_done(dev, current, what);
+    return current->status ? status : stream_name(dev, stream, status, current->code, what);
+}
+
 int acre__stream_is_foreign(acre_device *dev, acre_stream stream) {
     return (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD &&
            !made_number(dev, &dev->streams, stream);
@@ -211,7 +231,7 @@ acre_status acre__stream_ask_captured(acre_device *dev, acre_stream stream, int 
     if (acre__device_is_lost(dev) || !acre__stream_is_capturable(dev, stream))
         return ACRE_OK;
     CUresult code = captured_ask(dev, stream, is_captured, &what);
-    return code ? acre__driver_fail(dev, code, what) : ACRE_OK;
+    return code ? acre__stream_fail(dev, stream, code, what) : ACRE_OK;
 }
 
 acre_status acre__stream_not_captured(acre_device *dev, acre_stream stream, const char *why) {
@@ -219,7 +239,7 @@ acre_status acre__stream_not_captured(acre_device *dev, acre_stream stream, cons
     int is_captured = 0;
     CUresult code = captured_ask(dev, stream, &is_captured, &what);
     if (code)
-        return acre__driver_fail(dev, code, what);
+        return acre__stream_fail(dev, stream, code, what);
     return is_captured ? acre__fail(ACRE_E_CAPTURING, "%s", why) : ACRE_OK;
 }
 
@@ -322,14 +342,16 @@ acre_status acre_stream_sync(acre_device *device, acre_stream stream) {
     struct acre__current call;
     if (stream_call(device, stream, &call))
         call.code = device->drv->cuStreamSynchronize(stream);
-    return acre__device_done(device, &call, "cuStreamSynchronize");
+    return acre__in_call(acre__stream_done(device, stream, &call, "cuStreamSynchronize"),
+                         "acre_stream_sync");
 }
 
 acre_status acre_stream_query(acre_device *device, acre_stream stream) {
     struct acre__current call;
     if (stream_call(device, stream, &call))
         call.code = device->drv->cuStreamQuery(stream);
-    return acre__device_done(device, &call, "cuStreamQuery");
+    return acre__in_call(acre__stream_done(device, stream, &call, "cuStreamQuery"),
+                         "acre_stream_query");
 }
 
 acre_status acre_stream_wait(acre_device *device, acre_stream stream, acre_event event) {

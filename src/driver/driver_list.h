@@ -379,6 +379,9 @@
       (CUipcMemHandle *handle_out, CUdeviceptr ptr), (handle_out, ptr))                            \
     X(cuModuleLoadData, cuModuleLoadData, 2000, REQUIRED, FAILS, PLAIN, 0,                         \
       (CUmodule *module_out, const void *image), (module_out, image))                              \
+    X(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010, OPTIONAL, FAILS, PLAIN, 0,                     \
+      (CUmodule *module_out, const void *image, unsigned int count, CUjit_option *options,         \
+       void **values), (module_out, image, count, options, values))                                \
     X(cuModuleUnload, cuModuleUnload, 2000, REQUIRED, FAILS, PLAIN, 0,                             \
       (CUmodule module), (module))                                                                 \
     X(cuModuleGetFunction, cuModuleGetFunction, 2000, REQUIRED, FAILS, PLAIN, 0,                   \

@@ -4,9 +4,11 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "base/run.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "heap/heap.h"
+#include "watch/origin.h"
 
 /* The default of CUDA's own heap. */
 #define HEAP_INITIAL_BYTES ((uint64_t)8 << 20)
@@ -63,8 +65,9 @@ static acre_status make_pinned(acre_heap *heap, uint32_t flags) {
     void *p = NULL, *seen = NULL;
     acre_status status = acre_mem_alloc(heap->dev, ACRE_KIND_MAPPED, sizeof *heap->pinned, 0, &p);
     if (status)
-        return status;
+        return acre__in_call(status, NULL);
     heap->pinned = p;
+    acre__origin_forget(p);
     memset(heap->pinned, 0, sizeof *heap->pinned);
     if (!(flags & ACRE_HEAP_NO_SERVICE)) {
         status = acre_mem_device_pointer(heap->dev, &heap->pinned->wish, &seen);
@@ -128,13 +131,16 @@ static void heap_end(acre_heap *heap) {
     free(heap);
 }
 
+static const struct acre__what heap_what = {"acre_heap_create", "heap", "heap", "heaps"};
+
 static void heap_close(acre_device *dev) {
     unsigned count = 0;
     for (acre_heap *heap; (heap = acre__live_take_any(&acre__heaps, dev)); count++)
         heap_end(heap);
-    if (count)
-        acre__log(ACRE_LOG_WARN, "heap", "%s: closed with %u heaps not destroyed", dev->label,
-                  count);
+    if (!count || acre__origin_log_leaks(dev, &heap_what))
+        return;
+    acre__log(ACRE_LOG_WARN, "heap", "%s: closed with %u heaps not destroyed", dev->label, count);
+    acre__run_leaked("acre_heap_create", count, 0, NULL);
 }
 
 /* ---- creating ---- */
@@ -180,6 +186,11 @@ acre_status acre_heap_create(acre_device *device, const acre_heap_options *optio
         return acre__said_fail(status, &said);
     }
     acre__live_add(&acre__heaps, &made->live, device);
+    if (acre__stacks_are_on()) { /* the service may grow the heap already */
+        acre__lock_take(&made->lock);
+        (void)acre__origin_add(made, made->blocks.mapped, &heap_what, device, device->label);
+        acre__lock_give(&made->lock);
+    }
     *heap = made;
     return ACRE_OK;
 }
@@ -206,6 +217,7 @@ static void end_log(acre_heap *heap, const acre_heap_stats *left) {
                   "%s: heap destroyed with %llu blocks not freed (%llu bytes)", heap->dev->label,
                   (unsigned long long)left->live_blocks, (unsigned long long)left->live_bytes);
         acre__heap_log_tags(heap);
+        acre__run_leaked("acre_heap_malloc", left->live_blocks, left->live_bytes, NULL);
     }
     if (left->overruns)
         acre__log(ACRE_LOG_WARN, "heap",
@@ -232,6 +244,7 @@ acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks, uint64_t
         return status;
     if (!acre__live_take(&acre__heaps, heap, &status))
         return status;
+    (void)acre__origin_free(heap);
     acre__heap_service_end(heap);
     if (!acre__device_is_lost(heap->dev)) {
         acre__lock_take(&heap->lock);

@@ -11,7 +11,7 @@
 static acre_status copy_settle(acre_heap *heap) {
     if (!heap->is_in_flight)
         return ACRE_OK;
-    acre_status status = acre_stream_sync(heap->dev, heap->stream);
+    acre_status status = acre__in_call(acre_stream_sync(heap->dev, heap->stream), NULL);
     heap->is_in_flight = status != ACRE_OK;
     return status;
 }

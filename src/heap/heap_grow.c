@@ -2,6 +2,7 @@
 #include "base/round.h"
 #include "base/status.h"
 #include "heap/heap.h"
+#include "watch/origin.h"
 
 struct acre__live_list acre__heaps = ACRE__LIVE_LIST("a heap", ACRE__RANK_HEAP + 1);
 
@@ -27,6 +28,7 @@ size_t acre__heap_records_bytes(uint32_t max_segments, uint64_t segments) {
 
 void acre__heap_book(acre_heap *heap) {
     acre__book_change(&heap->block, heap->blocks.range.at, heap->blocks.mapped);
+    acre__origin_resize(heap, heap->blocks.mapped);
     acre__book_change(&heap->record_block, heap->records.range.at, heap->records.mapped);
 }
 

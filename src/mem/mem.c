@@ -14,17 +14,22 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/run.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "device/driver_status.h"
 #include "mem/mem_block.h"
 #include "space/extent.h"
 #include "space/host_pages.h"
+#include "watch/origin.h"
 
 /* Smaller host blocks come from the driver, because it is faster there than mapping and registering
  * pages. Measured on an H200: 64 KiB take 64 us from the driver and 112 us from pages, 1 MiB 919 us
  * and 610 us. */
 #define MEM_PAGES_LEAST ((size_t)512 << 10)
+
+static const struct acre__what mem_block = {"acre_mem_alloc", "mem", "block of acre_mem_alloc",
+                                            "blocks of acre_mem_alloc"};
 
 /* ---- freeing ---- */
 
@@ -104,9 +109,11 @@ static void mem_close(acre_device *dev) {
         bytes += block->bytes;
         acre__limbo_let_go(dev, &block->item);
     }
-    if (count)
-        acre__log(ACRE_LOG_WARN, "mem", "%s: closed with %llu blocks not freed (%llu bytes)",
-                  dev->label, count, bytes);
+    if (!count || acre__origin_log_leaks(dev, &mem_block))
+        return;
+    acre__log(ACRE_LOG_WARN, "mem", "%s: closed with %llu blocks not freed (%llu bytes)",
+              dev->label, count, bytes);
+    acre__run_leaked("acre_mem_alloc", count, bytes, NULL);
 }
 
 static void mem_stats(acre_device *dev, acre_device_stats *stats) {
@@ -296,12 +303,21 @@ static acre_status mem_choose(acre_device *dev, acre_kind kind, size_t bytes, ui
             return acre__fail(ACRE_E_UNSUPPORTED, "%s has no managed memory", dev->label);
         break;
     default:
-        return acre__fail(ACRE_E_INVALID, "acre_mem_alloc: memory of kind %d cannot be allocated",
-                          (int)kind);
+        return acre__fail(ACRE_E_INVALID, "memory of kind %d cannot be allocated", (int)kind);
     }
     if (flags & ~known)
-        return acre__fail(ACRE_E_INVALID, "acre_mem_alloc: flags 0x%x are invalid for kind %d",
-                          flags & ~known, (int)kind);
+        return acre__fail(ACRE_E_INVALID, "flags 0x%x are invalid for kind %d", flags & ~known,
+                          (int)kind);
+    return ACRE_OK;
+}
+
+acre_status acre__mem_check_size(const acre_device *dev, acre_kind kind, size_t bytes) {
+    int is_of_device = kind == ACRE_KIND_DEVICE || kind == ACRE_KIND_MANAGED;
+    if (is_of_device && bytes > dev->info.total_bytes)
+        return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes requested, %s has %llu bytes in all",
+                          bytes, dev->label, (unsigned long long)dev->info.total_bytes);
+    if (bytes > PTRDIFF_MAX)
+        return acre__fail(ACRE_E_HOST_MEMORY, "%zu bytes requested, more than any host has", bytes);
     return ACRE_OK;
 }
 
@@ -312,14 +328,14 @@ acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, u
     acre_status status = acre__mem_enter(device);
     if (status || (status = acre__not_null(p, "acre_mem_alloc: p")))
         return status;
-    if (!bytes || bytes > PTRDIFF_MAX)
-        return acre__fail(ACRE_E_INVALID, "acre_mem_alloc: invalid size: %zu bytes", bytes);
     int ignored;
     enum acre__source source = ACRE__FROM_PAGES;
     status = acre__config_flag(ACRE__CONFIG_VMM, 1, &ignored);
     if (status == ACRE_OK)
         status = mem_choose(device, kind, bytes, flags, &source);
-    if (status)
+    if (status || !bytes) /* a block of 0 bytes is NULL, as with cudaMalloc */
+        return status;
+    if ((status = acre__mem_check_size(device, kind, bytes)))
         return status;
     struct mem_call call = {.dev = device};
     call.block = block_create(device, kind, bytes, flags, source);
@@ -343,15 +359,24 @@ acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes, ui
     do
         status = acre__mem_alloc(device, kind, bytes, flags, p);
     while (status && acre__device_reclaim(device, kind, bytes, status, tries++));
-    return status;
+    if (status == ACRE_OK)
+        (void)acre__origin_add(*p, bytes, &mem_block, device, device->label);
+    return acre__in_call(status, "acre_mem_alloc");
 }
 
 acre_status acre_mem_free(acre_device *device, void *p) {
+    struct acre__block *block = NULL;
     acre_status status = acre__device_enter_books(device);
-    if (status || !p)
-        return status;
-    struct acre__block *block = acre__book_remove(device, p, ACRE__OWNED_BY_MEM, &status);
-    return block ? acre__limbo_give_back(device, &block->item) : status;
+    int is_marked = acre__origin_free(p);
+    if (status == ACRE_OK && p)
+        block = acre__book_remove(device, p, ACRE__OWNED_BY_MEM, &status);
+    if (block)
+        status = acre__limbo_give_back(device, &block->item);
+    else
+        acre__origin_unfree(p, is_marked);
+    if (status == ACRE_E_POINTER)
+        (void)acre__origin_log_double_free(p);
+    return acre__in_call(status, "acre_mem_free");
 }
 
 /* ---- registering the program's memory ---- */

@@ -17,6 +17,10 @@ acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, u
 acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
                                    const acre_mem_info *info);
 
+/* Returns ACRE_E_DEVICE_MEMORY or ACRE_E_HOST_MEMORY for a size that no memory of the kind can
+ * have. */
+acre_status acre__mem_check_size(const acre_device *dev, acre_kind kind, size_t bytes);
+
 /* ---- blocks made of chunks (mem_space.c) ---- */
 
 /* 1 if a block of device memory of that size is made of chunks. */

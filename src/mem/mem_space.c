@@ -32,20 +32,9 @@ static acre_status space_open(acre_device *dev, size_t bytes, struct acre__exten
     return status;
 }
 
-/* More than the device has fails at once, and as out of memory, although addresses may be short
- * too. */
-static acre_status space_check(const acre_device *dev, size_t bytes) {
-    if (bytes <= dev->info.total_bytes)
-        return ACRE_OK;
-    return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes requested, %s has %llu bytes in all", bytes,
-                      dev->label, (unsigned long long)dev->info.total_bytes);
-}
-
 acre_status acre__mem_space_make(acre_device *dev, size_t bytes, struct acre__extent **out) {
     *out = NULL;
-    acre_status status = space_check(dev, bytes);
-    if (status == ACRE_OK)
-        status = space_open(dev, bytes, out);
+    acre_status status = space_open(dev, bytes, out);
     if (status == ACRE_OK)
         status = acre__extent_grow(*out, bytes);
     if (status) {
@@ -111,12 +100,9 @@ static acre_status change_chunks(const struct space_change *change) {
     if (change->bytes <= extent->mapped)
         return change_shrink(change);
     size_t room = extent->range.bytes;
-    acre_status status = space_check(change->dev, change->bytes);
-    if (status)
-        return status;
     if (!acre__extent_extend(extent, change->bytes))
         return change_move(change);
-    status = acre__extent_grow(extent, change->bytes);
+    acre_status status = acre__extent_grow(extent, change->bytes);
     if (status)
         acre__extent_trim_addresses(extent, room);
     if (status == ACRE_E_ADDRESS_SPACE) /* undoing a mapping has cost the extent addresses */
@@ -147,12 +133,14 @@ static acre_status change_copy(const struct space_change *change, void **new_p) 
     return ACRE_OK;
 }
 
+static acre_status realloc_check_stream(acre_device *dev, acre_stream stream) {
+    acre_status status = acre__stream_check(dev, stream);
+    return status ? status : acre__stream_not_captured(dev, stream, "the stream is being captured");
+}
+
 static acre_status mem_realloc(acre_device *dev, void *p, size_t bytes, acre_stream stream,
                                void **new_p) {
-    acre_status status = acre__stream_check(dev, stream);
-    if (status == ACRE_OK)
-        status = acre__stream_not_captured(dev, stream,
-                                           "acre_mem_realloc: the stream is being captured");
+    acre_status status = realloc_check_stream(dev, stream);
     if (status)
         return status;
     struct space_change change = {.dev = dev, .bytes = bytes, .stream = stream};
@@ -161,7 +149,9 @@ static acre_status mem_realloc(acre_device *dev, void *p, size_t bytes, acre_str
         return status;
     int is_copied = 0;
     if (change.block->kind != ACRE_KIND_DEVICE) {
-        status = acre__fail(ACRE_E_KIND, "acre_mem_realloc: %p is not device memory", p);
+        status = acre__fail(ACRE_E_KIND, "%p is not device memory", p);
+    } else if ((status = acre__mem_check_size(dev, ACRE_KIND_DEVICE, bytes))) {
+        /* more than the device has: nothing that acre releases would help */
     } else if (change.block->source == ACRE__FROM_SPACE && bytes >= change.block->extent->unit) {
         int tries = 0;
         do
@@ -181,18 +171,29 @@ static acre_status mem_realloc(acre_device *dev, void *p, size_t bytes, acre_str
     return ACRE_OK;
 }
 
+/* Frees the block for a new size of 0 bytes: such a block is NULL. */
+static acre_status realloc_to_nothing(acre_device *dev, void *p, acre_stream stream) {
+    acre_mem_info info;
+    acre_status status = realloc_check_stream(dev, stream);
+    if (status == ACRE_OK && acre__book_find(p, &info) == ACRE__FOUND_LIVE && info.device == dev &&
+        !info.pool && !info.is_registered && info.kind != ACRE_KIND_DEVICE)
+        status = acre__fail(ACRE_E_KIND, "%p is not device memory", p);
+    return status ? status : acre_mem_free(dev, p);
+}
+
 acre_status acre_mem_realloc(acre_device *device, void *p, size_t bytes, acre_stream stream,
                              void **new_p) {
     if (new_p)
         *new_p = NULL;
     acre_status status = acre__mem_enter(device);
-    if (status || (status = acre__not_null(new_p, "acre_mem_realloc: new_p")))
-        return status;
-    if (!bytes || bytes > PTRDIFF_MAX)
-        return acre__fail(ACRE_E_INVALID, "acre_mem_realloc: invalid size: %zu bytes", bytes);
-    if (!p)
-        return acre_mem_alloc(device, ACRE_KIND_DEVICE, bytes, 0, new_p);
-    return mem_realloc(device, p, bytes, stream, new_p);
+    if (status == ACRE_OK)
+        status = acre__not_null(new_p, "new_p");
+    if (status == ACRE_OK && !p)
+        status = acre_mem_alloc(device, ACRE_KIND_DEVICE, bytes, 0, new_p);
+    else if (status == ACRE_OK)
+        status = bytes ? mem_realloc(device, p, bytes, stream, new_p)
+                       : realloc_to_nothing(device, p, stream);
+    return acre__in_call(status, "acre_mem_realloc");
 }
 
 /* ---- peers ---- */

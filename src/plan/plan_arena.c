@@ -54,7 +54,7 @@ static acre_status segment_take(const struct acre__plan_arena *arena, uint64_t b
     segment->mem_bytes = (size_t)bytes;
     acre_status status = acre_mem_alloc(arena->dev, arena->kind, (size_t)bytes, 0, &segment->mem);
     if (status)
-        return status;
+        return acre__in_call(status, NULL); /* the program did not call acre_mem_alloc */
     segment->pinned = acre__book_pin(arena->dev, segment->mem, &status);
     if (segment->pinned)
         acre__book_pass_on(segment->pinned, ACRE__OWNED_BY_PLAN);
@@ -71,6 +71,7 @@ static void segment_end(struct acre__plan_arena *arena, struct acre__plan_segmen
         (void)acre_mem_free(arena->dev, segment->mem);
     } else {
         (void)acre__step_quiesce_users(arena->dev); /* copies may still use the pages */
+        acre__book_note_freed(segment->mem, segment->mem_bytes);
         acre__host_pages_free(segment->mem, segment->mem_bytes);
     }
     free(segment);

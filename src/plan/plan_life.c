@@ -7,11 +7,13 @@
 #include "base/atomic.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/run.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "plan/plan.h"
 #include "pool/pool.h"
 #include "pool/pool_list.h"
+#include "watch/origin.h"
 
 _Atomic uint64_t acre__plan_ends;
 
@@ -50,9 +52,12 @@ acre_status acre_plan_destroy(acre_plan *plan) {
         return status;
     if (!acre__live_take(&acre__plans, plan, &status))
         return status;
+    (void)acre__origin_free(plan);
     plan_end(plan);
     return ACRE_OK;
 }
+
+static const struct acre__what plan_what = {"acre_plan_create", "plan", "plan", "plans"};
 
 /* Destroys the plans that are left when the program closes the device. */
 static void plan_close(acre_device *dev) {
@@ -61,9 +66,11 @@ static void plan_close(acre_device *dev) {
         bytes += plan->arenas[0].held + plan->arenas[1].held;
         plan_end(plan);
     }
-    if (count)
-        acre__log(ACRE_LOG_WARN, "plan", "%s: closed with %llu plans not destroyed (%llu bytes)",
-                  dev->label, count, bytes);
+    if (!count || acre__origin_log_leaks(dev, &plan_what))
+        return;
+    acre__log(ACRE_LOG_WARN, "plan", "%s: closed with %llu plans not destroyed (%llu bytes)",
+              dev->label, count, bytes);
+    acre__run_leaked("acre_plan_create", count, bytes, NULL);
 }
 
 /* Only the thread in a step may end it. A thread that exits in a step marks the step as left; the
@@ -216,6 +223,7 @@ acre_status acre_plan_create(acre_device *device, const acre_plan_options *optio
     if ((status = plan_make(device, &wishes, &made)))
         return status;
     acre__live_add(&acre__plans, &made->live, device);
+    (void)acre__origin_add(made, 0, &plan_what, device, device->label);
     *plan = made;
     return ACRE_OK;
 }

@@ -132,7 +132,7 @@ static acre_status alloc_by_pool(acre_plan *plan, uint32_t place, size_t bytes, 
     acre_status status = loop_pool(plan, place, &pool);
     if (status == ACRE_OK)
         status = acre_pool_alloc(pool, bytes, alignment, loop->stream, p);
-    if (status)
+    if (status || !bytes) /* the loop does not record a block of 0 bytes, which is NULL */
         return status;
     count_up(&plan->pool_calls);
     if (loop->state == ACRE__LOOP_RECORDING)
@@ -142,19 +142,19 @@ static acre_status alloc_by_pool(acre_plan *plan, uint32_t place, size_t bytes, 
     return ACRE_OK;
 }
 
-static __attribute__((noinline)) acre_status alloc_slow(acre_plan *plan, uint32_t place,
-                                                        size_t bytes, size_t alignment, void **p) {
+static acre_status alloc_anyhow(acre_plan *plan, uint32_t place, size_t bytes, size_t alignment,
+                                void **p) {
     if (p)
         *p = NULL;
     acre_status status = step_check(plan);
     if (status)
         return status;
     if (!p)
-        return acre__fail(ACRE_E_NULL, "acre_plan_alloc: p is NULL");
+        return acre__fail(ACRE_E_NULL, "p is NULL");
     if (place >= ACRE__PLAN_PLACES)
-        return acre__fail(ACRE_E_INVALID, "acre_plan_alloc: invalid place %u", place);
+        return acre__fail(ACRE_E_INVALID, "invalid place %u", place);
     struct acre__plan_loop *loop = &plan->loop;
-    if (loop->state != ACRE__LOOP_PLACED)
+    if (!bytes || loop->state != ACRE__LOOP_PLACED)
         return alloc_by_pool(plan, place, bytes, alignment, p);
     loop_leave(loop);
     const struct acre__plan_op *op = loop_find(loop, place, bytes, alignment);
@@ -166,6 +166,11 @@ static __attribute__((noinline)) acre_status alloc_slow(acre_plan *plan, uint32_
     count_up(&plan->hits);
     *p = op->p;
     return ACRE_OK;
+}
+
+static __attribute__((noinline)) acre_status alloc_slow(acre_plan *plan, uint32_t place,
+                                                        size_t bytes, size_t alignment, void **p) {
+    return acre__in_call(alloc_anyhow(plan, place, bytes, alignment, p), "acre_plan_alloc");
 }
 
 acre_status acre_plan_alloc(acre_plan *plan, uint32_t place, size_t bytes, size_t alignment,
@@ -218,7 +223,7 @@ static acre_status free_own(struct acre__plan_loop *loop, void *p) {
     return ACRE_OK;
 }
 
-static __attribute__((noinline)) acre_status free_slow(acre_plan *plan, void *p) {
+static acre_status free_anyhow(acre_plan *plan, void *p) {
     acre_status status = step_check(plan);
     if (status || !p)
         return status;
@@ -232,6 +237,10 @@ static __attribute__((noinline)) acre_status free_slow(acre_plan *plan, void *p)
     if (loop->state == ACRE__LOOP_RECORDING)
         acre__plan_record_free(loop, p);
     return ACRE_OK;
+}
+
+static __attribute__((noinline)) acre_status free_slow(acre_plan *plan, void *p) {
+    return acre__in_call(free_anyhow(plan, p), "acre_plan_free");
 }
 
 acre_status acre_plan_free(acre_plan *plan, void *p) {

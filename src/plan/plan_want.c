@@ -16,14 +16,19 @@ static int is_power_of_two(uint64_t value) {
     return value && !(value & (value - 1));
 }
 
+static acre_status wish_too_large(const acre_plan_wish *wish, uint64_t bytes) {
+    return acre__fail(wish->place == ACRE_PLACE_HOST ? ACRE_E_HOST_MEMORY : ACRE_E_DEVICE_MEMORY,
+                      "plan request: %llu bytes are more than any memory has",
+                      (unsigned long long)bytes);
+}
+
 static acre_status wish_check(const acre_plan_wish *wish) {
     if (!wish->p)
         return acre__fail(ACRE_E_NULL, "plan request: p is NULL");
     if (wish->place >= ACRE__PLAN_PLACES)
         return acre__fail(ACRE_E_INVALID, "plan request: invalid place %u", wish->place);
-    if (!wish->bytes || wish->bytes > ACRE__PLAN_BYTES_MOST)
-        return acre__fail(ACRE_E_INVALID, "plan request: invalid size: %llu bytes",
-                          (unsigned long long)wish->bytes);
+    if (wish->bytes > ACRE__PLAN_BYTES_MOST)
+        return wish_too_large(wish, wish->bytes);
     if (wish->alignment &&
         (!is_power_of_two(wish->alignment) || wish->alignment > ACRE__PLAN_ALIGN_MOST))
         return acre__fail(ACRE_E_INVALID,
@@ -127,11 +132,7 @@ static acre_status batch_add(struct batch *batch, const acre_plan_wish *asked, i
     batch->last = wish;
     batch->count++;
     uint64_t bytes = wish->head->piece.bytes;
-    return bytes <= ACRE__PLAN_BYTES_MOST
-               ? ACRE_OK
-               : acre__fail(ACRE_E_INVALID,
-                            "plan request: adjacent requests of %llu bytes are too large",
-                            (unsigned long long)bytes);
+    return bytes <= ACRE__PLAN_BYTES_MOST ? ACRE_OK : wish_too_large(asked, bytes);
 }
 
 static void queue_add(struct acre__plan_queue *queue, struct acre__plan_wish *wish) {
@@ -270,6 +271,7 @@ static acre_status wish_read(const acre_plan_wish *wishes, size_t index, acre_pl
     return acre__options_in(wish, sizeof *wish, at, "acre_plan_wish");
 }
 
+/* Skips requests of 0 bytes, whose address is NULL. */
 static acre_status batch_read(struct batch *batch, const acre_plan_wish *wishes, size_t count,
                               int are_adjacent) {
     acre_plan_wish wish = {0}, before;
@@ -281,10 +283,18 @@ static acre_status batch_read(struct batch *batch, const acre_plan_wish *wishes,
             status = wish_check(&wish);
         if (status == ACRE_OK && i && are_adjacent)
             status = wish_check_adjacent(&wish, &before);
-        if (status == ACRE_OK)
+        if (status == ACRE_OK && wish.bytes)
             status = batch_add(batch, &wish, are_adjacent);
     }
     return status;
+}
+
+/* Writes the addresses of the requests of 0 bytes. */
+static void batch_write_empty(const acre_plan_wish *wishes, size_t count) {
+    acre_plan_wish wish;
+    for (size_t i = 0; i < count; i++)
+        if (wish_read(wishes, i, &wish) == ACRE_OK && !wish.bytes)
+            *wish.p = NULL;
 }
 
 acre_status acre_plan_want_many(acre_plan *plan, const acre_plan_wish *wishes, size_t count,
@@ -301,8 +311,10 @@ acre_status acre_plan_want_many(acre_plan *plan, const acre_plan_wish *wishes, s
     status = plan_not_committed(plan);
     if (status == ACRE_OK && count)
         status = batch_read(&batch, wishes, count, (flags & ACRE_PLAN_ADJACENT) != 0);
-    if (status == ACRE_OK && count)
+    if (status == ACRE_OK && batch.count)
         status = batch_want(plan, &batch);
+    if (status == ACRE_OK)
+        batch_write_empty(wishes, count);
     acre__lock_give(&plan->lock);
     batch_free(&batch);
     return status;

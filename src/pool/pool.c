@@ -4,6 +4,7 @@
 #include "base/atomic.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/run.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "mem/mem_block.h"
@@ -92,14 +93,21 @@ static int leak_count(void *user, void *p, size_t bytes) {
 /* Destroys a pool that has left the list. Returns its leaks. */
 static struct leaks pool_end(acre_pool *pool) {
     struct leaks leaks = {0};
+    acre__pool_debug_end(pool);
     acre__lock_take(&pool->lock);
     pool_walk_live(pool, leak_count, &leaks);
     acre__lock_give(&pool->lock);
-    if (leaks.blocks)
-        acre__log(ACRE_LOG_WARN, "pool",
-                  "%s: leak: a pool was destroyed with %llu blocks, %llu bytes, not freed",
-                  pool->dev->label, (unsigned long long)leaks.blocks,
-                  (unsigned long long)leaks.bytes);
+    if (acre__device_is_lost(pool->dev)) {
+        acre__origin_drop(pool); /* frees fail on a lost device, so these blocks are no leaks */
+    } else if (leaks.blocks && !acre__pool_log_leaks(pool)) {
+        acre__log(
+            ACRE_LOG_WARN, "pool",
+            "%s: leak: %llu blocks of a pool, %llu bytes, not freed; ACRE_DEBUG=1 shows where they "
+            "were allocated",
+            pool->dev->label, (unsigned long long)leaks.blocks, (unsigned long long)leaks.bytes);
+        acre__run_leaked(pool->is_default ? "acre_alloc" : "acre_pool_alloc", leaks.blocks,
+                         leaks.bytes, NULL);
+    }
     pool_free(pool);
     return leaks;
 }
@@ -213,8 +221,9 @@ static int slot_describe(struct acre__slab *slab, const void *p, acre_mem_info *
         return 0;
     info->pool = slab->pool;
     info->base = acre__slab_begin(slab, slot);
-    info->usable_bytes = slab->slot_bytes;
     info->bytes = acre__slab_asked(slab, state);
+    /* The program must not use the red zone of a debugged block. */
+    info->usable_bytes = slab->pool->flags & ACRE_POOL_DEBUG ? info->bytes : slab->slot_bytes;
     return 1;
 }
 
@@ -314,7 +323,7 @@ static acre_pool *pool_make(acre_device *dev, acre_kind kind, uint32_t flags, in
         return NULL;
     pool->dev = dev;
     pool->kind = kind;
-    pool->flags = flags;
+    pool->flags = flags | (acre__debug_is_on() ? ACRE_POOL_DEBUG : 0u);
     pool->is_default = is_default;
     pool->account.reclaim = pool_reclaim;
     struct acre__arena_setup setup = {.dev = dev,
@@ -414,20 +423,20 @@ acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **p
 acre_status acre_pool_alloc_zeroed(acre_pool *pool, size_t bytes, size_t alignment,
                                    acre_stream stream, void **p) {
     acre_status status = acre__pool_alloc_slow(pool, bytes, alignment, stream, ACRE__ALLOC_ZERO, p);
-    if (acre__trace_is_on())
-        acre__pool_trace_alloc(pool, bytes, stream, status, p ? *p : NULL);
-    return status;
+    if (acre__is_watched())
+        acre__pool_watch_alloc(pool, bytes, stream, status, p ? *p : NULL);
+    return acre__in_call(status, "acre_pool_alloc_zeroed");
 }
 
-acre_status acre_pool_alloc_many(acre_pool *pool, size_t bytes, size_t count, acre_stream stream,
-                                 void **blocks) {
+static acre_status alloc_many(acre_pool *pool, size_t bytes, size_t count, acre_stream stream,
+                              void **blocks) {
     for (size_t i = 0; blocks && i < count; i++)
         blocks[i] = NULL;
     acre_status status = acre__pool_enter(pool);
     if (status)
         return status;
     if (!blocks && count)
-        return acre__fail(ACRE_E_NULL, "acre_pool_alloc_many: blocks is NULL");
+        return acre__fail(ACRE_E_NULL, "blocks is NULL");
     size_t made = 0;
     while (made < count && status == ACRE_OK) {
         status = acre_pool_alloc(pool, bytes, 0, stream, &blocks[made]);
@@ -443,45 +452,57 @@ acre_status acre_pool_alloc_many(acre_pool *pool, size_t bytes, size_t count, ac
     return acre__said_fail(status, &said);
 }
 
+acre_status acre_pool_alloc_many(acre_pool *pool, size_t bytes, size_t count, acre_stream stream,
+                                 void **blocks) {
+    return acre__in_call(alloc_many(pool, bytes, count, stream, blocks), "acre_pool_alloc_many");
+}
+
 acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, size_t count,
                                 acre_stream stream, size_t *freed) {
     size_t done = 0;
     acre_status status = acre__pool_check(pool);
     if (status == ACRE_OK && !blocks && count)
-        status = acre__fail(ACRE_E_NULL, "acre_pool_free_many: blocks is NULL");
+        status = acre__fail(ACRE_E_NULL, "blocks is NULL");
     while (status == ACRE_OK && done < count) {
         status = acre_pool_free(pool, blocks[done], stream);
         done += status == ACRE_OK;
     }
     if (freed)
         *freed = done;
-    return status;
+    return acre__in_call(status, "acre_pool_free_many");
 }
 
-acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
+static acre_status free_after(acre_pool *pool, void *p, acre_event event) {
     struct acre__slab *slab;
     uint32_t before;
     acre_status status = acre__pool_enter(pool);
     if (status || !p)
         return status;
     if (!event)
-        return acre__fail(ACRE_E_NULL, "acre_pool_free_after: event is NULL");
+        return acre__fail(ACRE_E_NULL, "event is NULL");
     if (pool->flags & ACRE_POOL_DEBUG)
         return acre__pool_block(pool, p, &slab, NULL, &status) &&
                        !(status = acre_event_sync(pool->dev, event))
                    ? acre_pool_free(pool, p, NULL)
                    : status;
+    int is_marked = acre__origin_free(p);
     struct acre__slot *slot = acre__pool_block(pool, p, &slab, &before, &status);
     if (slot)
         status = acre__pool_give(slab, slot, before, NULL, event);
+    if (status)
+        acre__origin_unfree(p, is_marked);
     if (status == ACRE_OK && acre__trace_is_on())
         acre__trace_free_after(&pool->trace, p, event);
     return status;
 }
 
+acre_status acre_pool_free_after(acre_pool *pool, void *p, acre_event event) {
+    return acre__in_call(free_after(pool, p, event), "acre_pool_free_after");
+}
+
 /* ---- other streams ---- */
 
-acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
+static acre_status record_use(acre_pool *pool, void *p, acre_stream stream) {
     struct acre__slab *slab;
     acre_status status = acre__pool_enter(pool);
     if (status)
@@ -498,6 +519,10 @@ acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
                                       : acre__pool_note_use(pool, slot, stream);
     acre__lock_give(&pool->lock);
     return status;
+}
+
+acre_status acre_pool_record_use(acre_pool *pool, void *p, acre_stream stream) {
+    return acre__in_call(record_use(pool, p, stream), "acre_pool_record_use");
 }
 
 /* ---- queries ---- */

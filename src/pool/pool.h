@@ -121,6 +121,7 @@ struct acre__want {
     uint32_t size_class;      /* ACRE__CLASSES: a large block */
     uint32_t count;           /* slots requested; at least one is needed */
     uint32_t most;            /* take up to this many if one bundle has them */
+    size_t asked;             /* bytes that the program requested; 0: unknown */
     size_t bytes;             /* of each slot, as the pool rounds them */
     size_t alignment;         /* of a large block */
     struct acre__slots slots; /* result */
@@ -132,6 +133,7 @@ struct acre__want {
 enum acre__effort {
     ACRE__TAKE_FREE,  /* memory that is free for the stream */
     ACRE__TAKE_NEW,   /* also memory that other streams have finished with, and new memory */
+    ACRE__TAKE_ANY,   /* free memory of any hole that is large enough, of either arena */
     ACRE__TAKE_BEHIND /* memory that another stream may still use: the stream waits for it */
 };
 

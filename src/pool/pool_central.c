@@ -152,6 +152,18 @@ static acre_status take_new(struct acre__want *want, struct acre__pool_stream *o
     return ACRE_OK;
 }
 
+/* As take_new, but makes the smallest slab, in any hole. */
+static acre_status take_any(struct acre__want *want, struct acre__pool_stream *own) {
+    int is_made;
+    acre_status status = acre__slab_make_any(want->pool, want->size_class, own, &is_made);
+    if (status || !is_made)
+        return status;
+    if (own->is_foreign)
+        acre__stream_settle(want->pool, own, 1);
+    take_lowest(want, own);
+    return ACRE_OK;
+}
+
 acre_status acre__central_take(struct acre__want *want, enum acre__effort effort) {
     struct acre__pool_stream *own = acre__central_stream(want);
     if (!own)
@@ -161,6 +173,8 @@ acre_status acre__central_take(struct acre__want *want, enum acre__effort effort
     take_free(want, own);
     if (want->slots.count || effort == ACRE__TAKE_FREE)
         return ACRE_OK;
+    if (effort == ACRE__TAKE_ANY)
+        return take_any(want, own);
     take_done(want, own);
     return want->slots.count ? ACRE_OK : take_new(want, own);
 }

@@ -6,10 +6,11 @@
  * logs and counts errors. All of this happens in stream order, and is slow: it never happens on a
  * hit path. */
 
-#include "base/log.h"
 #include "pool/pool_debug.h"
 #include "pool/pool_free.h"
 #include "pool/pool_freed.h"
+#include "space/book.h"
+#include "watch/origin.h"
 
 enum {
     DEBUG_NEW = 0xa5,  /* fills a new block */
@@ -20,13 +21,30 @@ enum {
 /* Larger blocks are not quarantined: they would take too much memory. */
 #define DEBUG_QUARANTINE_MOST ((size_t)4 << 20)
 
+/* Copy and fill memory that is in no live block: red zones and free blocks. */
+static acre_status idle_copy(acre_device *dev, void *to, const void *from, size_t bytes,
+                             acre_stream stream) {
+    acre__book_allow_idle(1);
+    acre_status status = acre_copy(dev, to, from, bytes, stream);
+    acre__book_allow_idle(0);
+    return status;
+}
+
+static acre_status idle_fill(acre_device *dev, void *to, uint8_t value, size_t bytes,
+                             acre_stream stream) {
+    acre__book_allow_idle(1);
+    acre_status status = acre_fill(dev, to, value, bytes, stream);
+    acre__book_allow_idle(0);
+    return status;
+}
+
 /* Finds the first byte of a range that is not `value`, in its first 256 bytes; *wrong is -1 if
  * there is none. */
 static acre_status debug_look(acre_pool *pool, const char *at, size_t bytes, unsigned char value,
                               acre_stream stream, int *wrong) {
     unsigned char found[ACRE__GRAIN];
     size_t count = bytes < sizeof found ? bytes : sizeof found, i = 0;
-    acre_status status = acre_copy(pool->dev, found, at, count, stream);
+    acre_status status = idle_copy(pool->dev, found, at, count, stream);
     while (status == ACRE_OK && i < count && found[i] == value)
         i++;
     *wrong = status == ACRE_OK && i < count ? (int)i : -1;
@@ -37,8 +55,14 @@ acre_status acre__pool_debug_alloc(const struct acre__slab *slab, void *p, size_
                                    acre_stream stream) {
     acre_device *dev = slab->pool->dev;
     acre_status status = acre_fill(dev, p, zero ? 0 : DEBUG_NEW, bytes, stream);
-    return status ? status
-                  : acre_fill(dev, (char *)p + bytes, DEBUG_ZONE, slab->slot_bytes - bytes, stream);
+    if (status == ACRE_OK)
+        status = idle_fill(dev, (char *)p + bytes, DEBUG_ZONE, slab->slot_bytes - bytes, stream);
+    /* The host may write to the block at once, and the poison must not come later. */
+    if (status == ACRE_OK && slab->pool->kind != ACRE_KIND_DEVICE) {
+        status = acre_stream_sync(dev, stream);
+        status = status == ACRE_E_CAPTURING ? ACRE_OK : status;
+    }
+    return status;
 }
 
 /* Frees a slot that leaves the quarantine. Logs and counts a write after its free. */
@@ -48,9 +72,10 @@ static void debug_leave(acre_pool *pool, struct acre__slot *slot) {
     if (!acre__device_is_lost(pool->dev))
         (void)debug_look(pool, slot->p, slab->slot_bytes, DEBUG_FREED, NULL, &wrong);
     if (wrong >= 0)
-        acre__log(ACRE_LOG_ERROR, "pool",
-                  "%s: use after free: the block at %p was written at byte %d after it was freed",
-                  pool->dev->label, slot->p, wrong);
+        acre__origin_log_error(
+            slot->p,
+            "%s: use after free: the block at %p was written at byte %d after it was freed",
+            pool->dev->label, slot->p, wrong);
     struct acre__slots one = acre__slots_of(slot);
     acre__lock_take(&pool->lock);
     pool->late_writes += wrong >= 0;
@@ -88,6 +113,12 @@ static acre_status debug_wait(acre_pool *pool, const void *p, acre_stream stream
     return status;
 }
 
+static void debug_log_overflow(const acre_pool *pool, const void *p, size_t bytes, int wrong) {
+    acre__origin_log_error(
+        p, "%s: overflow: the block of %zu bytes at %p was written at byte %zu, past its end",
+        pool->dev->label, bytes, p, bytes + (size_t)wrong);
+}
+
 acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *slot,
                                   uint32_t *before, acre_stream stream) {
     acre_pool *pool = slab->pool;
@@ -104,16 +135,14 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
         if (status == ACRE_OK && bytes < whole)
             status = debug_look(pool, p + bytes, whole - bytes, DEBUG_ZONE, stream, &wrong);
         if (status == ACRE_OK)
-            status = acre_fill(pool->dev, p, DEBUG_FREED, whole, stream);
+            status = idle_fill(pool->dev, p, DEBUG_FREED, whole, stream);
         if (status)
             return status;
         *before = acre__slab_ask(slab, *before, whole); /* the red zone is poisoned, too */
         is_quiet = acre_stream_sync(pool->dev, stream) == ACRE_OK;
     }
     if (wrong >= 0)
-        acre__log(ACRE_LOG_ERROR, "pool",
-                  "%s: overflow: the block of %zu bytes at %p was written at byte %d past its end",
-                  pool->dev->label, bytes, (void *)p, wrong);
+        debug_log_overflow(pool, p, bytes, wrong);
     acre__lock_take(&pool->lock);
     pool->overruns += wrong >= 0;
     acre__lock_give(&pool->lock);
@@ -123,4 +152,27 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
     if (out)
         debug_leave(pool, out);
     return ACRE_OK;
+}
+
+/* The red zones of a slab's live blocks. Nobody else uses a pool that is being destroyed. */
+static void debug_look_slab(void *user, struct acre__piece *piece) {
+    acre_pool *pool = user;
+    struct acre__slab *slab = piece->user;
+    for (uint32_t i = 0; i < slab->fresh; i++) {
+        uint32_t state = acre__load(slab->slots[i].state, memory_order_relaxed);
+        size_t bytes = acre__slab_asked(slab, state);
+        char *p = slab->slots[i].p;
+        int wrong = -1;
+        if (state & ACRE__SLOT_LIVE && bytes < slab->slot_bytes)
+            (void)debug_look(pool, p + bytes, slab->slot_bytes - bytes, DEBUG_ZONE, NULL, &wrong);
+        if (wrong >= 0)
+            debug_log_overflow(pool, p, bytes, wrong);
+    }
+}
+
+void acre__pool_debug_end(acre_pool *pool) {
+    if (!(pool->flags & ACRE_POOL_DEBUG) || acre__device_is_lost(pool->dev))
+        return;
+    acre__pool_debug_flush(pool);
+    acre__slabs_walk(pool, debug_look_slab, pool);
 }

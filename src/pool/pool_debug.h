@@ -14,5 +14,8 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
                                   uint32_t *before, acre_stream stream);
 /* Empties the quarantine, if the pool has one. */
 void acre__pool_debug_flush(acre_pool *pool);
+/* Checks what is left when the pool is destroyed: freed blocks in quarantine, and the red zones of
+ * live blocks. No lock held, and no work of the device runs. */
+void acre__pool_debug_end(acre_pool *pool);
 
 #endif

@@ -7,6 +7,7 @@
 #include "pool/pool_list.h"
 #include "pool/pool_watch.h"
 #include "space/book.h"
+#include "watch/origin.h"
 
 enum { STACK_LEFT = 4 }; /* a full stack keeps a quarter of its slots */
 
@@ -32,9 +33,10 @@ static int slot_unlive(struct acre__slot *slot, uint32_t *before) {
 
 static acre_status no_block(const void *p) {
     acre_status status = acre__book_check_owner(p, ACRE__OWNED_BY_POOL);
-    return status
-               ? status
-               : acre__fail(ACRE_E_POINTER, "%p is not a live block of a pool (double free?)", p);
+    if (status)
+        return status;
+    (void)acre__origin_log_double_free(p);
+    return acre__fail(ACRE_E_POINTER, "%p is not a live block of a pool (double free?)", p);
 }
 
 /* Finds a live large block, of any pool, that contains the address but does not begin there.

@@ -117,13 +117,16 @@ uint64_t acre__freed_bytes(const struct acre__freed *freed) {
     return bytes;
 }
 
-/* Turns large blocks into holes. */
+/* Turns large blocks into holes. `to` has an entry for each arena: when memory is short, a large
+ * block may be in the arena of slabs. */
 static void large_put(acre_pool *pool, const struct acre__reach *to, struct acre__slots *slots) {
     struct acre__slot *slot;
     while ((slot = acre__slots_pop(slots))) {
         struct acre__slab *slab = acre__pool_table_find(slot->p);
         acre__limit_credit(pool, slab->slot_bytes, 1);
-        acre__large_give(pool, slab, to);
+        int is_in_blocks = slab->piece->region->arena == &pool->blocks_in;
+        acre__large_give(pool, slab,
+                         to ? &to[is_in_blocks ? ACRE__ARENA_BLOCKS : ACRE__ARENA_SLABS] : NULL);
     }
 }
 
@@ -135,8 +138,10 @@ static void small_credit(acre_pool *pool, uint32_t size_class, const struct acre
 void acre__freed_add(acre_pool *pool, struct acre__freed *freed, uint32_t size_class,
                      struct acre__slots *slots) {
     if (size_class == ACRE__CLASSES) {
-        const struct acre__reach alone = {.recent = &freed->holes[ACRE__ARENA_BLOCKS]};
-        large_put(pool, freed->stream ? &freed->stream->reach[ACRE__ARENA_BLOCKS] : &alone, slots);
+        const struct acre__reach alone[ACRE__ARENAS] = {
+            [ACRE__ARENA_SLABS] = {.recent = &freed->holes[ACRE__ARENA_SLABS]},
+            [ACRE__ARENA_BLOCKS] = {.recent = &freed->holes[ACRE__ARENA_BLOCKS]}};
+        large_put(pool, freed->stream ? freed->stream->reach : alone, slots);
         return;
     }
     small_credit(pool, size_class, slots);

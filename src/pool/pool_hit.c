@@ -13,6 +13,7 @@
  * A free reads the slab inside the cache: after a double free the slab may be destroyed at any
  * time. */
 #include "base/atomic.h"
+#include "base/status.h"
 #include "base/thread.h"
 #include "pool/pool.h"
 #include "pool/pool_free.h"
@@ -77,6 +78,12 @@ static inline int lane_is_barred(const struct acre__lane *lane) {
                                 (lane->is_foreign && acre__lane_is_stale(lane)));
 }
 
+static acre_status alloc_slow(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
+                              void **p) {
+    return acre__in_call(acre__pool_alloc_slow(pool, bytes, alignment, stream, 0, p),
+                         "acre_pool_alloc");
+}
+
 static __attribute__((noinline)) acre_status
 alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
     struct acre__pool_cache *cache = cache_here();
@@ -89,7 +96,7 @@ alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, v
     }
     acre__cache_leave(cache);
     if (!block)
-        return acre__pool_alloc_slow(pool, bytes, alignment, stream, 0, p);
+        return alloc_slow(pool, bytes, alignment, stream, p);
     *p = block;
     return ACRE_OK;
 }
@@ -114,14 +121,14 @@ alloc_other(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
         acre__cache_leave(cache);
     }
     if (!slab)
-        return acre__pool_alloc_slow(pool, bytes, alignment, stream, 0, p);
+        return alloc_slow(pool, bytes, alignment, stream, p);
     *p = slab->slots[0].p;
     return ACRE_OK;
 }
 
-/* Alloc without trace records. Inlined everywhere, as free_near is. */
+/* Alloc without records of the call. Inlined everywhere, as free_near is. */
 static inline __attribute__((always_inline)) acre_status
-alloc_untraced(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
+alloc_unwatched(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
     struct acre__pool_cache *cache = cache_here();
     if (!cache || !p || !alloc_is_plain(bytes, alignment, p))
         return alloc_other(pool, bytes, alignment, stream, p);
@@ -137,16 +144,16 @@ alloc_untraced(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stre
 }
 
 static __attribute__((noinline)) acre_status
-alloc_traced(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
-    acre_status status = alloc_untraced(pool, bytes, alignment, stream, p);
-    acre__pool_trace_alloc(pool, bytes, stream, status, p ? *p : NULL);
+alloc_watched(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, void **p) {
+    acre_status status = alloc_unwatched(pool, bytes, alignment, stream, p);
+    acre__pool_watch_alloc(pool, bytes, stream, status, p ? *p : NULL);
     return status;
 }
 
 acre_status acre_pool_alloc(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
                             void **p) {
-    return acre__trace_is_on() ? alloc_traced(pool, bytes, alignment, stream, p)
-                               : alloc_untraced(pool, bytes, alignment, stream, p);
+    return acre__is_watched() ? alloc_watched(pool, bytes, alignment, stream, p)
+                              : alloc_unwatched(pool, bytes, alignment, stream, p);
 }
 
 static __attribute__((noinline)) acre_status alloc_default(acre_device *device, size_t bytes,
@@ -155,12 +162,14 @@ static __attribute__((noinline)) acre_status alloc_default(acre_device *device, 
     if (p)
         *p = NULL;
     acre_status status = acre_pool_default(device, ACRE_KIND_DEVICE, &pool);
-    return status ? status : acre_pool_alloc(pool, bytes, 0, stream, p);
+    if (status == ACRE_OK)
+        status = acre_pool_alloc(pool, bytes, 0, stream, p);
+    return acre__in_call(status, "acre_alloc");
 }
 
 acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, void **p) {
     struct acre__pool_cache *cache = cache_here();
-    if (!cache || !device || acre__trace_is_on() || !alloc_is_plain(bytes, 0, p))
+    if (!cache || !device || acre__is_watched() || !alloc_is_plain(bytes, 0, p))
         return alloc_default(device, bytes, stream, p);
     void *block = NULL;
     struct acre__lane *lane = near_enter(cache);
@@ -224,8 +233,7 @@ static enum freed far_free(struct acre__pool_cache *cache, acre_pool *pool, void
     return freed;
 }
 
-static __attribute__((noinline)) acre_status free_far(acre_pool *pool, void *p,
-                                                      acre_stream stream) {
+static acre_status free_anyhow(acre_pool *pool, void *p, acre_stream stream) {
     struct acre__pool_cache *cache = cache_here();
     struct acre__slab *slab;
     uint32_t value;
@@ -243,12 +251,17 @@ static __attribute__((noinline)) acre_status free_far(acre_pool *pool, void *p,
     return status;
 }
 
+static __attribute__((noinline)) acre_status free_far(acre_pool *pool, void *p,
+                                                      acre_stream stream) {
+    return acre__in_call(free_anyhow(pool, p, stream), pool ? "acre_pool_free" : "acre_free");
+}
+
 /* Inlined everywhere: a call would be a tenth of its cost. */
 static inline __attribute__((always_inline)) acre_status free_near(acre_pool *pool, void *p,
                                                                    acre_stream stream) {
     struct acre__pool_cache *cache = cache_here();
     if (!cache)
-        return acre__pool_free_slow(pool, p, stream);
+        return free_far(pool, p, stream);
     int is_hit = 0;
     struct acre__lane *lane = near_enter(cache);
     struct acre__slab *slab = lane ? acre__pool_table_find(p) : NULL;
@@ -262,22 +275,22 @@ static inline __attribute__((always_inline)) acre_status free_near(acre_pool *po
     return is_hit ? ACRE_OK : free_far(pool, p, stream);
 }
 
-acre_status acre__pool_free_untraced(acre_pool *pool, void *p, acre_stream stream) {
+acre_status acre__pool_free_unwatched(acre_pool *pool, void *p, acre_stream stream) {
     return free_near(pool, p, stream);
 }
 
-static __attribute__((noinline)) acre_status free_traced(acre_pool *pool, void *p,
-                                                         acre_stream stream) {
-    acre_pool *told = acre__pool_trace_free(p, stream);
-    return acre__pool_trace_freed(told, p, stream, free_near(pool, p, stream));
+static __attribute__((noinline)) acre_status free_watched(acre_pool *pool, void *p,
+                                                          acre_stream stream) {
+    const struct acre__pool_watched watched = acre__pool_watch_free(p, stream);
+    return acre__pool_watch_freed(&watched, p, stream, free_near(pool, p, stream));
 }
 
 acre_status acre_pool_free(acre_pool *pool, void *p, acre_stream stream) {
     if (!pool)
-        return acre__pool_check(pool);
-    return acre__trace_is_on() ? free_traced(pool, p, stream) : free_near(pool, p, stream);
+        return acre__in_call(acre__pool_check(pool), "acre_pool_free");
+    return acre__is_watched() ? free_watched(pool, p, stream) : free_near(pool, p, stream);
 }
 
 acre_status acre_free(void *p, acre_stream stream) {
-    return acre__trace_is_on() ? free_traced(NULL, p, stream) : free_near(NULL, p, stream);
+    return acre__is_watched() ? free_watched(NULL, p, stream) : free_near(NULL, p, stream);
 }

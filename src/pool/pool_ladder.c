@@ -44,10 +44,15 @@ static acre_status ladder_try(struct acre__want *want, enum acre__effort effort)
     return ACRE_OK;
 }
 
+/* Returns 1 if the pool's memory is limited by that of its device. */
+static int is_of_device(const acre_pool *pool) {
+    return pool->kind == ACRE_KIND_DEVICE || pool->kind == ACRE_KIND_MANAGED;
+}
+
 /* Returns 1 for a request that no rung can help: it is larger than the card or than the limit. */
 static int is_hopeless(const struct acre__want *want) {
     const acre_pool *pool = want->pool;
-    return (pool->kind == ACRE_KIND_DEVICE && want->bytes > pool->dev->info.total_bytes) ||
+    return (is_of_device(pool) && want->bytes > pool->dev->info.total_bytes) ||
            (pool->limit_bytes && want->bytes > pool->limit_bytes);
 }
 
@@ -69,9 +74,17 @@ static acre_status climb_done(struct acre__want *want) {
     return ladder_try(want, ACRE__TAKE_FREE);
 }
 
+/* If nothing can be moved, uses holes that are meant for other sizes: small blocks and large ones
+ * otherwise keep apart. */
 static acre_status climb_moved(struct acre__want *want) {
     acre__slab_trim(want->pool, 0);
-    return ladder_try(want, ACRE__TAKE_NEW);
+    acre_status status = ladder_try(want, ACRE__TAKE_NEW);
+    if (!acre__is_too_much(status))
+        return status;
+    struct acre__said said;
+    acre__said_keep(&said);
+    acre_status again = ladder_try(want, ACRE__TAKE_ANY);
+    return again || want->slots.count ? again : acre__said_fail(status, &said);
 }
 
 static acre_status climb_behind(struct acre__want *want) {
@@ -274,6 +287,23 @@ static acre_status climb_to(struct acre__want *want, acre_status refusal, int en
     return acre__said_fail(refusal, &said);
 }
 
+/* Fails with the detail of a request that is larger than the memory of its kind. */
+static acre_status fail_huge(const struct acre__want *want) {
+    const acre_device *dev = want->pool->dev;
+    if (!is_of_device(want->pool))
+        return acre__fail(ACRE_E_HOST_MEMORY, "%zu bytes requested, a pool serves 2 TiB at most",
+                          want->bytes);
+    return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes requested, %s has %llu bytes in all",
+                      want->bytes, dev->label, (unsigned long long)dev->info.total_bytes);
+}
+
+acre_status acre__ladder_refuse_huge(struct acre__want *want) {
+    uint32_t one = 1;
+    acre_status status = acre__limit_check(want->pool, want->bytes, &one);
+    want->is_limited = status == ACRE_E_LIMIT;
+    return acre__report_refusal(want, status ? status : fail_huge(want), 0);
+}
+
 acre_status acre__ladder_take(struct acre__want *want) {
     acre_pool *pool = want->pool;
     int served = 0;
@@ -286,6 +316,8 @@ acre_status acre__ladder_take(struct acre__want *want) {
                                                         : ACRE__RUNGS;
         status = climb_to(want, status, end, &served);
         pool->served[served] += status == ACRE_OK;
+    } else if (status == ACRE_E_DEVICE_MEMORY) {
+        status = fail_huge(want);
     }
     if (status == ACRE_OK && !want->graph)
         acre__limit_relieve(pool, want->stream, want->id);

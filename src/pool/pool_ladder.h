@@ -6,6 +6,8 @@
 
 /* Lock held, but maybe released in between: takes at least one slot, or returns an error. */
 acre_status acre__ladder_take(struct acre__want *want);
+/* Lock held, but released in between: refuses a request above ACRE__BYTES_MOST, with a report. */
+acre_status acre__ladder_refuse_huge(struct acre__want *want);
 /* Releases unused memory of all pools that use the same physical memory, for callers outside the
  * ladder. With `wait`, first waits for the work that frees wait for. Returns the bytes released. */
 uint64_t acre__ladder_reclaim(acre_device *dev, acre_kind kind, int wait);

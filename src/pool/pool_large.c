@@ -104,6 +104,21 @@ static acre_status take_behind_all(struct acre__want *want, struct acre__pool_st
     return take_from(want, reach, piece);
 }
 
+/* Takes any hole that is large enough, also one of the slabs' arena. There, pieces have multiples
+ * of the table's unit. A graph keeps to the arena of large blocks. */
+static acre_status take_any(struct acre__want *want, const struct acre__pool_stream *own,
+                            struct acre__piece **piece) {
+    acre_pool *pool = want->pool;
+    size_t unit = (size_t)1 << ACRE__TABLE_UNIT_BITS;
+    acre_status status = acre__arena_take_fit(&pool->blocks_in, &own->reach[ACRE__ARENA_BLOCKS],
+                                              want->bytes, want->alignment, piece);
+    if (status || *piece || own->graph)
+        return status;
+    return acre__arena_take_fit(&pool->slabs_in, &own->reach[ACRE__ARENA_SLABS],
+                                acre__round_up(want->bytes, unit),
+                                want->alignment < unit ? unit : want->alignment, piece);
+}
+
 /* Returns 1 if the pool would hold more than 64 MiB plus twice the high-water mark. Streams then
  * wait for each other before they take new memory. */
 static int has_plenty(const struct acre__want *want) {
@@ -167,8 +182,9 @@ acre_status acre__large_take(struct acre__want *want, enum acre__effort effort) 
     struct acre__slab *slab = large_record(want->pool);
     if (!slab)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
-    acre_status status =
-        own->graph ? graph_find(want, effort, own, &piece) : large_find(want, effort, own, &piece);
+    acre_status status = effort == ACRE__TAKE_ANY ? take_any(want, own, &piece)
+                         : own->graph             ? graph_find(want, effort, own, &piece)
+                                                  : large_find(want, effort, own, &piece);
     if (status || !piece)
         acre__large_unrecord(want->pool, slab);
     else

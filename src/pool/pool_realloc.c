@@ -20,8 +20,8 @@ struct change {
 /* Records in the trace that the block is at `p` now, before another alloc can get the old
  * address. */
 static void change_tell(const struct change *change, const void *p) {
-    if (acre__trace_is_on())
-        acre__pool_trace_realloc(change->pool, change->p, p, change->bytes, change->stream);
+    if (acre__is_watched())
+        acre__pool_watch_realloc(change->pool, change->p, p, change->bytes, change->stream);
 }
 
 /* Lock held: sets the size of the block to that of its piece. */
@@ -54,7 +54,10 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
     if (!own)
         return ACRE_E_HOST_MEMORY;
     const struct acre__reach *reach = &own->reach[ACRE__ARENA_BLOCKS];
-    if (change->bytes <= slab->bytes) {
+    /* When memory was short, the block may have been put among slabs: its size then stays. */
+    if (slab->piece->region->arena != &change->pool->blocks_in) {
+        *is_done = change->bytes <= slab->bytes;
+    } else if (change->bytes <= slab->bytes) {
         /* Memory that other streams use cannot become a hole of this stream: the block keeps it. */
         if (!(acre__load(&slab->states[0], memory_order_relaxed) & ACRE__SLOT_USED)) {
             acre__arena_cut(slab->piece, reach, change->bytes);
@@ -128,20 +131,20 @@ static acre_status change_by_copy(struct change *change, size_t has) {
     int is_told = status == ACRE_OK;
     if (is_told) {
         change_tell(change, made);
-        status = acre__pool_free_untraced(pool, change->p, change->stream);
+        status = acre__pool_free_unwatched(pool, change->p, change->stream);
     }
     if (status) {
         struct acre__slab *slab = acre__pool_table_find(made);
-        if (is_told && acre__trace_is_on())
-            (void)acre__pool_trace_free(made, change->stream);
+        if (is_told && acre__is_watched())
+            acre__pool_watch_unrealloc(change->p, made, change->stream);
         return acre__pool_alloc_undo(status, slab, acre__slab_slot(slab, made), change->stream);
     }
     change->p = made;
     return ACRE_OK;
 }
 
-acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_stream stream,
-                              void **new_p) {
+static acre_status pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_stream stream,
+                                void **new_p) {
     struct change change = {.pool = pool, .p = p, .bytes = bytes, .stream = stream};
     int is_done = 0;
     if (new_p)
@@ -150,18 +153,16 @@ acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_strea
     if (status)
         return status;
     if (!new_p)
-        return acre__fail(ACRE_E_NULL, "acre_pool_realloc: new_p is NULL");
+        return acre__fail(ACRE_E_NULL, "new_p is NULL");
     if (!p)
         return acre_pool_alloc(pool, bytes, 0, stream, new_p);
+    if (!bytes) /* a block of 0 bytes is NULL */
+        return acre_pool_free(pool, p, stream);
     if (!acre__pool_block(pool, p, &change.slab, NULL, &status))
         return status;
-    if (!bytes || bytes > ACRE__BYTES_MOST)
-        return acre__fail(ACRE_E_INVALID,
-                          "acre_pool_realloc: %zu bytes requested; 1 byte to 2 TiB are possible",
-                          bytes);
     int is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0; /* a copy always gets a new red zone */
     size_t has = is_debugged ? acre_pool_usable_size(pool, p) : change.slab->slot_bytes;
-    if (!is_debugged)
+    if (!is_debugged && bytes <= ACRE__BYTES_MOST) /* more cannot be allocated either */
         status = change_in_place(&change, &is_done);
     if (status == ACRE_OK && !is_done)
         status = change_by_copy(&change, has);
@@ -170,4 +171,9 @@ acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_strea
     else if (acre__trace_is_on())
         acre__trace_refused(&pool->trace, bytes, stream, 0, status);
     return status;
+}
+
+acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_stream stream,
+                              void **new_p) {
+    return acre__in_call(pool_realloc(pool, p, bytes, stream, new_p), "acre_pool_realloc");
 }

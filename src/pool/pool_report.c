@@ -7,15 +7,20 @@
  * little memory. */
 #include "pool/pool_report.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/round.h"
+#include "base/stack.h"
 #include "base/thread.h"
 #include "pool/pool_freed.h"
 #include "pool/pool_list.h"
+#include "pool/pool_slab_make.h"
 #include "pool/pool_watch.h"
 #include "space/chunk.h"
+#include "watch/origin.h"
 
 enum { REPORT_SIZES = 256 }; /* classes up to the largest block */
 
@@ -26,6 +31,10 @@ static struct {
 
 static uint64_t minus(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b) {
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
 /* ---- lists ---- */
@@ -118,17 +127,13 @@ static void collect_pending(struct acre__oom *oom, const struct acre__want *want
     }
 }
 
-/* Finds the largest hole that the stream may use, and the longest run of holes, whatever they wait
- * for. */
-static void collect_holes(struct acre__oom *oom, const struct acre__arena *arena,
-                          const struct acre__reach *own) {
+/* Finds the longest run of holes, whatever they wait for. */
+static void collect_holes(struct acre__oom *oom, const struct acre__arena *arena) {
     for (const struct acre__region *region = arena->regions; region; region = region->next) {
         uint64_t run = 0;
         for (const struct acre__piece *piece = region->first; piece; piece = piece->behind) {
             run = piece->state == ACRE__PIECE_HOLE ? run + piece->bytes : 0;
             oom->largest_run = run > oom->largest_run ? run : oom->largest_run;
-            if (acre__hole_is_usable(piece, own, &arena->ready) && piece->bytes > oom->largest_hole)
-                oom->largest_hole = piece->bytes;
         }
     }
     oom->holes += arena->ready.bytes;
@@ -137,7 +142,6 @@ static void collect_holes(struct acre__oom *oom, const struct acre__arena *arena
 static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
     acre_pool *pool = want->pool;
     const struct acre__pool_stream *own = acre__central_stream(want);
-    const struct acre__reach none = {0};
     oom->quarantined = acre__pool_quarantined(pool).bytes;
     oom->held = pool->account.held;
     oom->used = pool->used;
@@ -147,8 +151,16 @@ static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
     oom->cached = minus(pool->used, oom->live + oom->quarantined);
     oom->graphs = acre__graphs_free_bytes(pool);
     collect_pending(oom, want, own);
-    collect_holes(oom, &pool->blocks_in, own ? &own->reach[ACRE__ARENA_BLOCKS] : &none);
-    collect_holes(oom, &pool->slabs_in, NULL);
+    collect_holes(oom, &pool->blocks_in);
+    collect_holes(oom, &pool->slabs_in);
+    /* As the ladder has searched: a request that fits a hole does not fail. */
+    oom->largest_hole =
+        acre__slab_room(pool, own, want->size_class == ACRE__CLASSES, want->alignment);
+}
+
+static void collect_stack(void *user, uint32_t stack, uint64_t count, uint64_t bytes) {
+    struct acre__oom_item item = {stack, bytes, count};
+    list_add(user, item);
 }
 
 /* ---- everything else ---- */
@@ -216,7 +228,8 @@ static void step_add(struct acre__oom *oom, enum acre__oom_step_kind kind, uint6
 static uint64_t bytes_missing(const struct acre__oom *oom, size_t unit) {
     unit = unit ? unit : ACRE__GRAIN;
     uint64_t whole = acre__round_up(oom->wanted, unit);
-    uint64_t by_card = oom->kind == ACRE_KIND_DEVICE ? minus(whole, oom->free) : whole;
+    int is_of_card = oom->kind == ACRE_KIND_DEVICE && oom->status != ACRE_E_LIMIT;
+    uint64_t by_card = is_of_card ? minus(whole, oom->free) : whole;
     return acre__least(by_card, minus(oom->wanted, oom->largest_hole));
 }
 
@@ -237,15 +250,16 @@ static void steps_for_memory(struct acre__oom *oom, size_t unit) {
 
 /* Adds the steps that would help, the smallest first. */
 static void collect_steps(struct acre__oom *oom, const acre_pool *pool) {
-    uint64_t most = oom->kind == ACRE_KIND_DEVICE ? oom->total : UINT64_MAX;
+    int is_of_host = oom->kind == ACRE_KIND_PINNED || oom->kind == ACRE_KIND_MAPPED;
+    uint64_t most = is_of_host ? ACRE__BYTES_MOST : oom->total;
     if (oom->limit_tag) {
         if (oom->wanted <= oom->tag_limit)
             step_add(oom, ACRE__STEP_FREE, oom->tag_used + oom->wanted - oom->tag_limit, 0);
-        step_add(oom, ACRE__STEP_RAISE, oom->tag_used + oom->wanted, 0);
+        step_add(oom, ACRE__STEP_RAISE, plus(oom->tag_used, oom->wanted), 0);
     } else if (oom->is_limited) {
         if (oom->wanted <= oom->limit_bytes)
             step_add(oom, ACRE__STEP_FREE, oom->used + oom->wanted - oom->limit_bytes, 0);
-        step_add(oom, ACRE__STEP_RAISE, oom->used + oom->wanted, 0);
+        step_add(oom, ACRE__STEP_RAISE, plus(oom->used, oom->wanted), 0);
     } else if (oom->wanted > most) {
         step_add(oom, ACRE__STEP_LESS, most, 0);
     } else {
@@ -267,13 +281,38 @@ static void collect(struct acre__oom *oom, const struct acre__want *want, acre_s
     oom->pool = (uintptr_t)pool;
     oom->stream = (uintptr_t)want->stream;
     oom->wanted = want->bytes;
+    oom->asked = want->asked ? want->asked : want->bytes;
     oom->alignment = want->size_class == ACRE__CLASSES ? want->alignment : ACRE__GRAIN;
     oom->limit_tag = limit_tag;
     oom->is_limited = want->is_limited && !limit_tag;
     if (limit_tag)
         acre__tag_limit(limit_tag, &oom->tag_used, &oom->tag_limit);
+    oom->stack = acre__stack_take();
+    acre__origin_by_stack(pool, collect_stack, &oom->stacks);
     collect_card(oom, pool);
     collect_steps(oom, pool);
+}
+
+/* With ACRE_DEBUG, logs the whole report: a program may not call acre_oom_report. */
+static void report_log(const acre_pool *pool, const struct acre__oom *oom) {
+    enum { LINES = 80 };
+    size_t bytes = acre__debug_is_on() ? acre__report_text(oom, NULL, 0) : 0;
+    char *text = bytes ? malloc(bytes) : NULL, *rest = text;
+    char(*lines)[ACRE__LOG_LINE] = text ? calloc(LINES, sizeof *lines) : NULL;
+    unsigned count = 0;
+    if (lines) {
+        (void)acre__report_text(oom, text, bytes);
+        for (char *line; count < LINES && (line = strsep(&rest, "\n"));)
+            if (*line)
+                snprintf(lines[count++], sizeof lines[0], "%s", line);
+        acre__log_lines(ACRE_LOG_WARN, "pool", lines, count);
+    } else {
+        acre__log(ACRE_LOG_WARN, "pool",
+                  "%s: out of memory: %.200s; call acre_oom_report for details", pool->dev->label,
+                  oom->said.line);
+    }
+    free(lines);
+    free(text);
 }
 
 acre_status acre__report_refusal(const struct acre__want *want, acre_status status,
@@ -292,8 +331,15 @@ acre_status acre__report_refusal(const struct acre__want *want, acre_status stat
     cache->oom->said = said;
     cache->oom->tag = cache->tag;
     collect(cache->oom, want, status, limit_tag);
-    acre__log(ACRE_LOG_WARN, "pool", "%s: out of memory: %.200s; call acre_oom_report for details",
-              pool->dev->label, said.line);
+    if (status == ACRE_E_DEVICE_MEMORY && strstr(said.line, " are free")) {
+        /* The detail is that of the last chunk, which may be a part of the block. */
+        (void)acre__fail(status, "%llu bytes requested, %llu bytes of %s are free",
+                         (unsigned long long)cache->oom->asked,
+                         (unsigned long long)cache->oom->free, pool->dev->label);
+        acre__said_keep(&said);
+        cache->oom->said = said;
+    }
+    report_log(pool, cache->oom);
     acre__lock_take(&pool->lock);
     return acre__said_fail(status, &said);
 }

@@ -19,7 +19,7 @@ enum {
 
 /* An entry of a list. The list defines the meaning of the key. */
 struct acre__oom_item {
-    uint64_t key; /* a tag, a size class, a stream's handle, or a pool's address */
+    uint64_t key; /* a tag, a size class, a call stack, a stream's handle, or a pool's address */
     uint64_t bytes, count;
 };
 
@@ -49,9 +49,9 @@ struct acre__oom {
     char device[24];
     acre_kind kind;
     uint64_t pool, stream;
-    uint64_t wanted, alignment;
-    uint32_t tag;       /* set by the thread, or 0 */
-    uint32_t limit_tag; /* tag whose limit was exceeded, or 0 */
+    uint64_t asked, wanted, alignment; /* asked: as requested; wanted: as the pool rounds it */
+    uint32_t tag;                      /* set by the thread, or 0 */
+    uint32_t limit_tag;                /* tag whose limit was exceeded, or 0 */
     uint64_t tag_used, tag_limit;
     int is_limited; /* the pool's limit was exceeded */
     uint64_t used, soft_limit_bytes, limit_bytes;
@@ -63,9 +63,10 @@ struct acre__oom {
     uint64_t outside;
     /* The pool: the other fields of this line, except live_blocks, add up to `held`. */
     uint64_t held, live, live_blocks, cached, quarantined, graphs, own, pending, holes, slots, ends;
-    uint64_t largest_hole; /* that waits for nothing, or only for this stream */
+    uint64_t largest_hole; /* the largest request that could be served now, with the alignment */
     uint64_t largest_run;  /* contiguous holes, whatever they wait for */
-    struct acre__oom_list tags, sizes, streams, pools;
+    uint32_t stack;        /* of the failed call; 0: unknown */
+    struct acre__oom_list tags, sizes, stacks, streams, pools;
     struct acre__oom_step steps[ACRE__OOM_STEPS];
 };
 

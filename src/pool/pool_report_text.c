@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/stack.h"
 #include "pool/pool_report.h"
 #include "pool/pool_watch.h"
 
@@ -51,23 +52,30 @@ static void put_some(struct out *out, uint64_t bytes, const char *what) {
         put_row(out, bytes, what);
 }
 
-static void put_blocks(struct out *out, const struct acre__oom_list *list, int is_tags) {
-    char what[160];
+enum by { BY_TAG, BY_SIZE, BY_STACK };
+
+static void put_blocks(struct out *out, const struct acre__oom_list *list, enum by by) {
+    static const char *const others[] = {"tags", "sizes", "calls"};
+    char what[ACRE__FRAME_TEXT + 80], where[ACRE__FRAME_TEXT];
     for (int i = 0; i < ACRE__OOM_TOP && list->top[i].bytes; i++) {
         const struct acre__oom_item *item = &list->top[i];
         const char *plural = item->count == 1 ? "" : "s";
-        if (is_tags)
+        if (by == BY_TAG)
             snprintf(what, sizeof what, "%.100s, %" PRIu64 " block%s",
                      item->key ? acre__tag_path((uint32_t)item->key) : "without a tag", item->count,
                      plural);
-        else
+        else if (by == BY_SIZE)
             snprintf(what, sizeof what, "blocks of up to %s: %" PRIu64, human(item->key).text,
                      item->count);
+        else {
+            acre__stack_brief((uint32_t)item->key, where);
+            snprintf(what, sizeof what, "%s, %" PRIu64 " block%s", where, item->count, plural);
+        }
         put_row(out, item->bytes, what);
     }
     if (list->rest.key) {
         snprintf(what, sizeof what, "%" PRIu64 " more %s, %" PRIu64 " blocks", list->rest.key,
-                 is_tags ? "tags" : "sizes", list->rest.count);
+                 others[by], list->rest.count);
         put_row(out, list->rest.bytes, what);
     }
 }
@@ -84,8 +92,8 @@ static void stream_name(uint64_t stream, char *name, size_t size) {
 static void put_wish(struct out *out, const struct acre__oom *oom) {
     char stream[48];
     stream_name(oom->stream, stream, sizeof stream);
-    put(out, "acre: out of memory for a block of %" PRIu64 " bytes (%s)\n", oom->wanted,
-        human(oom->wanted).text);
+    put(out, "acre: out of memory for a block of %" PRIu64 " bytes (%s)\n", oom->asked,
+        human(oom->asked).text);
     put(out, "  requested on %s from the pool 0x%" PRIx64 ", %s memory of %s", stream, oom->pool,
         acre__pool_kind_name(oom->kind), oom->device);
     if (oom->alignment > ACRE__GRAIN)
@@ -93,6 +101,11 @@ static void put_wish(struct out *out, const struct acre__oom *oom) {
     if (oom->tag)
         put(out, ", with the tag %s", acre__tag_path(oom->tag));
     put(out, "\n  failed with %s: %s\n", acre_status_name(oom->status), oom->said.line);
+    if (oom->stack) {
+        char where[ACRE__FRAME_TEXT];
+        acre__stack_brief(oom->stack, where);
+        put(out, "  requested by %s\n", where);
+    }
 }
 
 static void put_card(struct out *out, const struct acre__oom *oom) {
@@ -119,8 +132,9 @@ static void put_free(struct out *out, const struct acre__oom *oom) {
              stream);
     put_some(out, oom->pending, what);
     put_some(out, oom->own, "freed on this stream, but of other sizes or in pieces too small");
-    snprintf(what, sizeof what, "free, but in holes that are too small: the largest has %s",
-             human(oom->largest_hole).text);
+    snprintf(what, sizeof what, "free, but in holes that are too small: the largest has %s%s",
+             human(oom->largest_hole).text,
+             oom->alignment > ACRE__PIECE_GRAIN ? " from an aligned address on" : "");
     put_some(out, oom->holes, what);
     put_some(out, oom->slots, "free slots for small blocks, in slabs that are still in use");
     put_some(out, oom->ends, "unused at the ends of slabs");
@@ -140,9 +154,13 @@ static void put_pool(struct out *out, const struct acre__oom *oom) {
     if (!oom->live)
         return;
     put(out, "\nAllocated, by tag\n");
-    put_blocks(out, &oom->tags, 1);
+    put_blocks(out, &oom->tags, BY_TAG);
     put(out, "\nAllocated, by size\n");
-    put_blocks(out, &oom->sizes, 0);
+    put_blocks(out, &oom->sizes, BY_SIZE);
+    if (oom->stacks.top[0].bytes) {
+        put(out, "\nAllocated, by call (bytes as requested)\n");
+        put_blocks(out, &oom->stacks, BY_STACK);
+    }
 }
 
 static void put_step(struct out *out, const struct acre__oom *oom,
@@ -152,7 +170,10 @@ static void put_step(struct out *out, const struct acre__oom *oom,
     const char *bytes = size_text.text;
     switch (step->kind) {
     case ACRE__STEP_LESS:
-        put(out, "request less: the card has %s", bytes);
+        put(out, "request less: %s %s",
+            oom->kind == ACRE_KIND_PINNED || oom->kind == ACRE_KIND_MAPPED ? "a pool serves at most"
+                                                                           : "the card has",
+            bytes);
         return;
     case ACRE__STEP_WAIT:
         stream_name(step->key, stream, sizeof stream);
@@ -231,6 +252,13 @@ static void put_list(struct out *out, const struct acre__oom_list *list, const c
 
 static void key_tag(struct out *out, uint64_t key) {
     put(out, "\"tag\":\"%s\"", acre__tag_path((uint32_t)key));
+}
+
+static void key_stack(struct out *out, uint64_t key) {
+    char where[ACRE__FRAME_TEXT];
+    acre__stack_where((uint32_t)key, where);
+    put(out, "\"allocated_by\":");
+    put_string(out, where);
 }
 
 static void key_size(struct out *out, uint64_t key) {
@@ -324,6 +352,8 @@ size_t acre__report_json(const struct acre__oom *oom, char *buffer, size_t size)
     json_pool(&out, oom);
     put_list(&out, &oom->tags, "live_by_tag", key_tag, "blocks");
     put_list(&out, &oom->sizes, "live_by_size", key_size, "blocks");
+    if (oom->stacks.top[0].bytes)
+        put_list(&out, &oom->stacks, "live_by_call", key_stack, "blocks");
     put_list(&out, &oom->streams, "pending_by_stream", key_stream, "batches");
     put_list(&out, &oom->pools, "other_pools", key_pool, "free_bytes");
     put(&out, ",\"steps\":[");

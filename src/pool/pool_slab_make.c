@@ -177,26 +177,60 @@ static void slab_enter(acre_pool *pool, struct acre__slab *slab,
     acre__slab_note(slab);
 }
 
+/* Makes a slab of the memory that was placed for it. */
+static acre_status slab_build(const struct placing *placing, uint32_t size_class) {
+    acre_pool *pool = placing->pool;
+    struct acre__piece *piece = placing->piece;
+    struct acre__slab *slab = acre__slab_record(piece->at, placing->bytes, placing->slot_bytes,
+                                                placing->bytes / placing->slot_bytes);
+    if (!slab) {
+        piece_give(pool, piece, piece->was_ready ? NULL : placing->own->recent);
+        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a slab");
+    }
+    slab->size_class = size_class;
+    slab->pool = pool; /* set before the slab is in the table: a stale pointer may find it */
+    slab->piece = piece;
+    acre__pool_table_add(slab);
+    slab_enter(pool, slab, placing->own);
+    return ACRE_OK;
+}
+
 acre_status acre__slab_make(acre_pool *pool, uint32_t size_class,
                             const struct acre__pool_stream *own) {
     struct placing placing = {.pool = pool, .own = own};
     placing.slot_bytes = acre__class_bytes(size_class);
     placing.wanted = acre__round_up(slab_slots(pool, size_class) * placing.slot_bytes, SLAB_LEAST);
     acre_status status = slab_place(&placing);
-    if (status)
-        return status;
-    struct acre__slab *slab = acre__slab_record(
-        placing.piece->at, placing.bytes, placing.slot_bytes, placing.bytes / placing.slot_bytes);
-    if (!slab) {
-        piece_give(pool, placing.piece, placing.piece->was_ready ? NULL : own->recent);
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a slab");
-    }
-    slab->size_class = size_class;
-    slab->pool = pool; /* set before the slab is in the table: a stale pointer may find it */
-    slab->piece = placing.piece;
-    acre__pool_table_add(slab);
-    slab_enter(pool, slab, own);
-    return ACRE_OK;
+    return status ? status : slab_build(&placing, size_class);
+}
+
+acre_status acre__slab_make_any(acre_pool *pool, uint32_t size_class,
+                                const struct acre__pool_stream *own, int *is_made) {
+    struct placing placing = {.pool = pool, .own = own};
+    placing.slot_bytes = acre__class_bytes(size_class);
+    placing.bytes = acre__round_up(placing.slot_bytes, SLAB_LEAST);
+    acre_status status = acre__arena_take_fit(&pool->slabs_in, &own->reach[ACRE__ARENA_SLABS],
+                                              placing.bytes, SLAB_LEAST, &placing.piece);
+    if (status == ACRE_OK && !placing.piece)
+        status =
+            acre__arena_take_fit(&pool->blocks_in, NULL, placing.bytes, SLAB_LEAST, &placing.piece);
+    *is_made = status == ACRE_OK && placing.piece;
+    return *is_made ? slab_build(&placing, size_class) : status;
+}
+
+/* As acre__slab_make_any and acre__large_take search. */
+uint64_t acre__slab_room(const acre_pool *pool, const struct acre__pool_stream *own, int is_large,
+                         size_t alignment) {
+    const struct acre__reach *slabs = own ? &own->reach[ACRE__ARENA_SLABS] : NULL;
+    const struct acre__reach *blocks = own && is_large ? &own->reach[ACRE__ARENA_BLOCKS] : NULL;
+    size_t most = alignment > SLAB_LEAST ? alignment : SLAB_LEAST;
+    uint64_t room = acre__arena_room(&pool->blocks_in, blocks, is_large ? alignment : most);
+    room -= room % (is_large ? ACRE__PIECE_GRAIN : SLAB_LEAST);
+    if (own && own->graph && is_large)
+        return room;
+    uint64_t other = acre__arena_room(&pool->slabs_in, slabs, most);
+    other -= other % SLAB_LEAST;
+    return other > room ? other : room;
 }
 
 acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes) {

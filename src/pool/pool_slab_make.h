@@ -15,4 +15,14 @@ acre_status acre__slab_reserve(acre_pool *pool, uint64_t bytes);
 /* Destroys all slabs and large blocks of a pool, also live ones, and releases the memory. */
 void acre__slab_end_all(acre_pool *pool);
 
+/* As acre__slab_make, but makes the smallest slab, and of existing memory only: any hole will do.
+ * *is_made is 0, with ACRE_OK, if no hole is large enough. */
+acre_status acre__slab_make_any(acre_pool *pool, uint32_t size_class,
+                                const struct acre__pool_stream *own, int *is_made);
+
+/* The size of the largest block that existing holes can hold: a large one with this alignment, or a
+ * small one. `own` may be NULL. */
+uint64_t acre__slab_room(const acre_pool *pool, const struct acre__pool_stream *own, int is_large,
+                         size_t alignment);
+
 #endif

@@ -15,21 +15,15 @@
 
 /* ---- checks ---- */
 
-static acre_status alloc_check(const struct acre__known *known, acre_pool *pool, size_t bytes,
-                               size_t alignment, acre_stream stream, void **p) {
+static acre_status alloc_check(const struct acre__known *known, acre_pool *pool, size_t alignment,
+                               acre_stream stream, void **p) {
     acre_status status = known->is_known ? ACRE_OK : acre__pool_enter(pool);
     if (status)
         return status;
     if (!p)
-        return acre__fail(ACRE_E_NULL, "acre_pool_alloc: p is NULL");
-    if (!bytes || bytes > ACRE__BYTES_MOST ||
-        (pool->flags & ACRE_POOL_DEBUG && bytes > ACRE__BYTES_MOST - ACRE__GRAIN))
-        return acre__fail(ACRE_E_INVALID,
-                          "acre_pool_alloc: %zu bytes requested; 1 byte to 2 TiB are possible",
-                          bytes);
+        return acre__fail(ACRE_E_NULL, "p is NULL");
     if (alignment & (alignment - 1) || alignment > (size_t)1 << 30)
-        return acre__fail(ACRE_E_INVALID,
-                          "acre_pool_alloc: alignment %zu is not a power of two up to 1 GiB",
+        return acre__fail(ACRE_E_INVALID, "alignment %zu is not a power of two up to 1 GiB",
                           alignment);
     return known->is_known ? ACRE_OK : acre__stream_check(pool->dev, stream);
 }
@@ -113,7 +107,6 @@ static acre_status fetch(struct acre__want *want) {
     }
     status = acre__ladder_take(want);
     acre__lock_give(&pool->lock);
-    acre__pool_export(pool);
     return status;
 }
 
@@ -130,6 +123,7 @@ static acre_status refill(struct acre__want *want, struct acre__slot **out) {
         (void)acre__central_give(pool, want->size_class, want->stream, want->id, want->id, &slots);
         acre__lock_give(&pool->lock);
     }
+    acre__pool_export(pool); /* now: slots on their way to the cache would count as live */
     return ACRE_OK;
 }
 
@@ -138,6 +132,7 @@ static acre_status take_large(struct acre__want *want, struct acre__slot **out) 
     *out = want->slots.first;
     if (want->cache && status == ACRE_OK)
         acre__cache_count_large(want->cache, want->pool, want->stream);
+    acre__pool_export(want->pool);
     return status;
 }
 
@@ -242,20 +237,39 @@ acre_status acre__pool_alloc_undo(acre_status status, struct acre__slab *slab,
     return acre__said_fail(status, &said);
 }
 
+/* Refuses a size that no pool can serve, as out of memory: the program handles it as any request
+ * that is too large. */
+static acre_status refuse_huge(acre_pool *pool, size_t bytes, acre_stream stream,
+                               struct acre__pool_cache *cache) {
+    struct acre__want want = {.pool = pool,
+                              .cache = cache,
+                              .stream = stream,
+                              .size_class = ACRE__CLASSES,
+                              .alignment = ACRE__GRAIN,
+                              .bytes = bytes};
+    acre__lock_take(&pool->lock);
+    acre_status status = acre__ladder_refuse_huge(&want);
+    acre__lock_give(&pool->lock);
+    return status;
+}
+
 acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignment,
                                   acre_stream stream, int how, void **p) {
     if (p)
         *p = NULL;
     struct acre__pool_cache *cache = acre__cache_self();
     const struct acre__known known = acre__cache_knows(cache, pool, stream);
-    acre_status status = alloc_check(&known, pool, bytes, alignment, stream, p);
-    if (status)
+    acre_status status = alloc_check(&known, pool, alignment, stream, p);
+    if (status || !bytes) /* a block of 0 bytes is NULL, as with cudaMalloc */
         return status;
     size_t zone = pool->flags & ACRE_POOL_DEBUG ? ACRE__GRAIN : 0;
+    if (bytes > ACRE__BYTES_MOST - zone)
+        return refuse_huge(pool, bytes, stream, cache);
     struct acre__want want = want_of(pool, bytes + zone, alignment, stream);
     struct acre__slot *slot = NULL;
     uint32_t live;
     want.cache = cache;
+    want.asked = bytes;
     want.is_id_known = known.is_known;
     want.id = known.id;
     if (known.is_checked)

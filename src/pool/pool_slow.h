@@ -11,7 +11,7 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
 /* Frees with all checks. `pool` NULL: the pool that has the address. */
 acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream);
 /* acre_pool_free without trace records; `pool` NULL: the pool that has the address (pool_hit.c). */
-acre_status acre__pool_free_untraced(acre_pool *pool, void *p, acre_stream stream);
+acre_status acre__pool_free_unwatched(acre_pool *pool, void *p, acre_stream stream);
 /* Frees a block that acre__pool_block has marked as free, on the stream or, if `event` is set, once
  * the event has passed. `before` is the old state. After a failure the block is live again. */
 acre_status acre__pool_give(struct acre__slab *slab, struct acre__slot *slot, uint32_t before,

@@ -532,7 +532,7 @@ acre_status acre__pool_stream_id(acre_device *dev, acre_stream stream, uint64_t 
     if (is_captured)
         return acre__fail(ACRE_E_CAPTURING, "the stream is being captured");
     if (code)
-        return acre__driver_fail(dev, code, what);
+        return acre__stream_fail(dev, stream, code, what);
     *id = ACRE__DRIVER_HAS(dev->drv, cuStreamGetId) ? got : ACRE__ID_UNKNOWN;
     return ACRE_OK;
 }

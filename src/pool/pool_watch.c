@@ -1,4 +1,4 @@
-/* Reports of pools to the trace and the statistics file: see pool_watch.h.
+/* Reports of pools to the trace, the call stacks and the statistics file: see pool_watch.h.
  *
  * Counting live blocks visits all thread caches. So it happens at most every 20 ms, and takes at
  * most a fiftieth of the time. */
@@ -35,7 +35,7 @@ void acre__pool_watch_end(acre_pool *pool) {
     pool->row = NULL;
 }
 
-/* ---- the trace ---- */
+/* ---- calls ---- */
 
 /* Returns the bytes of a block's slot. */
 static size_t watch_real_bytes(const void *p) {
@@ -43,15 +43,33 @@ static size_t watch_real_bytes(const void *p) {
     return slab ? slab->slot_bytes : 0;
 }
 
-void acre__pool_trace_alloc(acre_pool *pool, size_t bytes, acre_stream stream, acre_status status,
+/* Of default pools, and of the program's own. */
+static const struct acre__what pool_blocks[2] = {
+    {"acre_alloc", "pool", "block of a pool", "blocks of a pool"},
+    {"acre_pool_alloc", "pool", "block of a pool", "blocks of a pool"}};
+
+static const struct acre__what *what_of(const acre_pool *pool) {
+    return &pool_blocks[!pool->is_default];
+}
+
+void acre__pool_watch_alloc(acre_pool *pool, size_t bytes, acre_stream stream, acre_status status,
                             const void *p) {
+    if (status == ACRE_OK && !p)
+        return; /* 0 bytes: there is no block */
+    uint32_t stack = 0;
     if (status == ACRE_OK)
-        acre__trace_alloc(&pool->trace, p, bytes, watch_real_bytes(p), stream, acre__tag_now());
+        stack = acre__origin_add(p, bytes, what_of(pool), pool, pool->dev->label);
+    if (!acre__trace_is_on())
+        return;
+    if (status == ACRE_OK)
+        acre__trace_alloc(&pool->trace, p, bytes, watch_real_bytes(p), stream, acre__tag_now(),
+                          stack);
     else if (status != ACRE_E_NULL && status != ACRE_E_HANDLE && status != ACRE_E_FORKED)
         acre__trace_refused(&pool->trace, bytes, stream, acre__tag_now(), status);
 }
 
-acre_pool *acre__pool_trace_free(const void *p, acre_stream stream) {
+/* Records a free in the trace. Returns the pool; NULL for an address of no pool. */
+static acre_pool *trace_free(const void *p, acre_stream stream) {
     struct acre__pool_cache *cache = acre__cache_self();
     acre__reader_enter(cache); /* after a double free the slab may be destroyed */
     const struct acre__slab *slab = p ? acre__pool_table_find(p) : NULL;
@@ -62,19 +80,42 @@ acre_pool *acre__pool_trace_free(const void *p, acre_stream stream) {
     return pool;
 }
 
-acre_status acre__pool_trace_freed(acre_pool *pool, const void *p, acre_stream stream,
-                                   acre_status status) {
-    if (status && pool)
-        acre__trace_free_refused(&pool->trace, p, stream, status);
+struct acre__pool_watched acre__pool_watch_free(const void *p, acre_stream stream) {
+    struct acre__pool_watched watched = {.is_marked = acre__origin_free(p)};
+    watched.pool = acre__trace_is_on() ? trace_free(p, stream) : NULL;
+    return watched;
+}
+
+acre_status acre__pool_watch_freed(const struct acre__pool_watched *watched, const void *p,
+                                   acre_stream stream, acre_status status) {
+    if (status)
+        acre__origin_unfree(p, watched->is_marked);
+    if (status && watched->pool)
+        acre__trace_free_refused(&watched->pool->trace, p, stream, status);
     return status;
 }
 
-void acre__pool_trace_realloc(acre_pool *pool, const void *before, const void *p, size_t bytes,
+void acre__pool_watch_realloc(acre_pool *pool, const void *before, const void *p, size_t bytes,
                               acre_stream stream) {
+    if (before != p)
+        (void)acre__origin_free(before);
+    uint32_t stack = acre__origin_add(p, bytes, what_of(pool), pool, pool->dev->label);
+    if (!acre__trace_is_on())
+        return;
     struct acre__slab *slab = acre__pool_table_find(p);
     const acre__slot_state *state = acre__slab_state(slab, p);
     uint32_t tag = acre__tag_of(slab, state, acre__load(state, memory_order_relaxed));
-    acre__trace_realloc(&pool->trace, before, p, bytes, slab->slot_bytes, stream, tag);
+    acre__trace_realloc(&pool->trace, before, p, bytes, slab->slot_bytes, stream, tag, stack);
+}
+
+void acre__pool_watch_unrealloc(const void *before, const void *p, acre_stream stream) {
+    acre__origin_unfree(before, acre__origin_free(p));
+    if (acre__trace_is_on())
+        (void)trace_free(p, stream);
+}
+
+int acre__pool_log_leaks(const acre_pool *pool) {
+    return acre__origin_log_leaks(pool, NULL);
 }
 
 /* ---- statistics ---- */

@@ -1,8 +1,10 @@
-/* Reports of pools to the trace and the statistics file. A report that is off costs one branch. */
+/* Reports of pools to the trace, the table of call stacks and the statistics file. A report that is
+ * off costs one branch. */
 #ifndef ACRE_POOL_WATCH_H
 #define ACRE_POOL_WATCH_H
 
 #include "pool/pool.h"
+#include "watch/origin.h"
 #include "watch/stats_file.h"
 #include "watch/trace.h"
 
@@ -13,18 +15,29 @@ const char *acre__pool_kind_name(acre_kind kind);
 void acre__pool_watch_begin(acre_pool *pool);
 void acre__pool_watch_end(acre_pool *pool);
 
-/* With a trace: records an alloc with its status. An invalid pool is not reported. */
-void acre__pool_trace_alloc(acre_pool *pool, size_t bytes, acre_stream stream, acre_status status,
+/* The following record calls in the trace and with the call stacks of blocks, whichever is on.
+ *
+ * Records an alloc with its status. An invalid pool is not reported. */
+void acre__pool_watch_alloc(acre_pool *pool, size_t bytes, acre_stream stream, acre_status status,
                             const void *p);
-/* With a trace: records a free before it happens. Returns the pool for acre__pool_trace_freed; NULL
- * for an address of no pool. */
-acre_pool *acre__pool_trace_free(const void *p, acre_stream stream);
-/* With a trace: records a free that failed. Returns `status`. */
-acre_status acre__pool_trace_freed(acre_pool *pool, const void *p, acre_stream stream,
-                                   acre_status status);
-/* With a trace: records that the block moved to `p`, before the old address is freed. */
-void acre__pool_trace_realloc(acre_pool *pool, const void *before, const void *p, size_t bytes,
+/* What acre__pool_watch_free recorded. */
+struct acre__pool_watched {
+    acre_pool *pool; /* NULL: nothing in the trace */
+    int is_marked;   /* the block was live in the table of call stacks */
+};
+/* Records a free before it happens. */
+struct acre__pool_watched acre__pool_watch_free(const void *p, acre_stream stream);
+/* Takes the record back if the free failed. Returns `status`. */
+acre_status acre__pool_watch_freed(const struct acre__pool_watched *watched, const void *p,
+                                   acre_stream stream, acre_status status);
+/* Records that the block moved to `p`, before the old address is freed; and takes it back. */
+void acre__pool_watch_realloc(acre_pool *pool, const void *before, const void *p, size_t bytes,
                               acre_stream stream);
+void acre__pool_watch_unrealloc(const void *before, const void *p, acre_stream stream);
+
+/* Logs the live blocks of a pool with their call stacks, and forgets them. Returns 0 if stacks are
+ * off. */
+int acre__pool_log_leaks(const acre_pool *pool);
 
 /* Lock held: the blocks in quarantine. */
 struct acre__cached acre__pool_quarantined(const acre_pool *pool);

@@ -68,6 +68,10 @@ CUresult acre__soft_kernel_queue(CUstream stream, const struct acre__soft_kernel
  * first report into it. */
 size_t acre__soft_reports(char *text, size_t text_bytes);
 
+/* Copies the report of the error that lost a device into `text`. Returns 0, and an empty text, if
+ * the device is not lost or its loss has no report. */
+int acre__soft_why_lost(CUdevice device, char *text, size_t text_bytes);
+
 /* Drops all state and restarts with the same configuration, as in a new process. Contexts that are
  * still retained are destroyed. For tests that run many seeds in one process. No other thread may
  * be inside the soft driver. */

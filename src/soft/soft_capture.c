@@ -10,6 +10,7 @@
 #include "soft/soft_enter.h"
 #include "soft/soft_object.h"
 #include "soft/soft_op.h"
+#include "soft/soft_pool_memory.h"
 #include "soft/soft_state.h"
 #include "soft/soft_stream.h"
 #include "soft/soft_thread.h"
@@ -224,8 +225,10 @@ CUresult acre__soft_cuStreamEndCapture(CUstream handle, CUgraph *graph_out) {
              : ending.is_unjoined ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
                                   : CUDA_SUCCESS;
     *graph_out = result ? NULL : graph;
+    acre__soft_graph_captured(graph);
     if (result)
         acre__soft_graph_free(graph);
+    acre__soft_graph_memory_settle();
     acre__soft_objects_settle();
     return acre__soft_leave(result);
 }

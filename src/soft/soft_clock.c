@@ -15,11 +15,15 @@
  * A new stream gets a slot only when the host knows that all work of the slot's old stream is done.
  * Epochs continue to count, so old uses stay comparable. Guarded by acre__soft.lock. Without
  * config.check all of this costs a branch. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stack.h"
 #include "soft/soft_clock.h"
 #include "soft/soft_state.h"
+
+enum { USE_TEXT = ACRE__FRAME_TEXT + 100 };
 
 /* ---- clocks ---- */
 
@@ -121,15 +125,26 @@ static int clock_knows(const struct soft_clock *clock, const struct soft_use *us
 
 /* ---- reports ---- */
 
-static void use_report(const struct soft_use *later, const struct soft_use *earlier,
+/* Formats " (fill 0x10, queued by main at main.c:14)"; without the call if it is unknown. */
+static const char *use_text(const struct soft_use *use, char text[USE_TEXT]) {
+    char where[ACRE__FRAME_TEXT];
+    acre__stack_brief(use->stack, where);
+    snprintf(text, USE_TEXT, "stream %llu step %llu (%s 0x%llx%s%s)",
+             (unsigned long long)use->stream_id, (unsigned long long)use->step, use->what,
+             (unsigned long long)use->address, where[0] ? ", queued by " : "", where);
+    return text;
+}
+
+/* Names the use that was queued first first, whichever ran first. */
+static void use_report(const struct soft_use *a, const struct soft_use *b,
                        const struct soft_piece *piece, size_t offset) {
-    acre__soft_report(
-        "memory is used without order: stream %llu step %llu (%s 0x%llx) does not come "
-        "after stream %llu step %llu (%s 0x%llx); both use chunk %llu at offset 0x%zx",
-        (unsigned long long)later->stream_id, (unsigned long long)later->step, later->what,
-        (unsigned long long)later->address, (unsigned long long)earlier->stream_id,
-        (unsigned long long)earlier->step, earlier->what, (unsigned long long)earlier->address,
-        (unsigned long long)piece->backing->id, offset);
+    char first[USE_TEXT], second[USE_TEXT];
+    int is_swapped = b->serial < a->serial;
+    acre__soft_report("race: %zu bytes are used without order by %s and by %s: let one stream wait "
+                      "for the other; both use chunk %llu at offset 0x%zx",
+                      piece->bytes, use_text(is_swapped ? b : a, first),
+                      use_text(is_swapped ? a : b, second), (unsigned long long)piece->backing->id,
+                      offset);
 }
 
 /* ---- uses ---- */
@@ -265,13 +280,19 @@ static void mapping_note(const struct soft_use *use) {
     uses[mapping->use_count++] = *use;
 }
 
-int acre__soft_clock_use(struct soft_stream *stream, uint64_t step, const struct soft_piece *piece,
-                         int is_write, const char *what) {
+int acre__soft_clock_use(struct soft_stream *stream, const struct soft_op *op,
+                         const struct soft_piece *piece, int is_write, const char *what) {
     if (!acre__soft.config.check)
         return 1;
-    struct soft_use use = {
-        stream->id,   step, stream->clock.at[stream->slot], piece->address, piece->mapping,
-        stream->slot, what};
+    const struct soft_use use = {.stream_id = stream->id,
+                                 .step = op->step,
+                                 .epoch = stream->clock.at[stream->slot],
+                                 .address = piece->address,
+                                 .mapping = piece->mapping,
+                                 .slot = stream->slot,
+                                 .serial = op->serial,
+                                 .stack = op->stack,
+                                 .what = what};
     mapping_note(&use);
     struct acre__tree *shadow = &piece->backing->shadow;
     size_t end = piece->offset + piece->bytes;

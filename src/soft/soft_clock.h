@@ -27,8 +27,8 @@ void acre__soft_clock_join_ended(struct soft_clock *to, const struct CUctx_st *c
  * checks. */
 int acre__soft_clock_legacy_joins_ended(struct soft_clock *to, const struct CUctx_st *ctx);
 /* Records a use and compares it with earlier uses. Reports an unordered use and returns 0. */
-int acre__soft_clock_use(struct soft_stream *stream, uint64_t step, const struct soft_piece *piece,
-                         int is_write, const char *what);
+int acre__soft_clock_use(struct soft_stream *stream, const struct soft_op *op,
+                         const struct soft_piece *piece, int is_write, const char *what);
 /* Reports a use through this mapping that the host has not waited for. */
 void acre__soft_clock_check_unmap(const struct soft_mapping *mapping, const char *what);
 /* Reports a use of these bytes that the host has not waited for. Their allocation is not a use. */

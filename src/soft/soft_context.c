@@ -23,6 +23,7 @@
 #include "soft/soft_physical.h"
 #include "soft/soft_plain.h"
 #include "soft/soft_pool.h"
+#include "soft/soft_pool_memory.h"
 #include "soft/soft_range.h"
 #include "soft/soft_run.h"
 #include "soft/soft_state.h"
@@ -117,6 +118,7 @@ static void context_stop(struct CUctx_st *ctx) {
         acre__soft_pools_stop(&acre__soft.devices[ctx->device]);
     memset(ctx->peers, 0, sizeof ctx->peers);
     ctx->lost = CUDA_SUCCESS;
+    ctx->why[0] = 0;
     ctx->flags = ctx->flags_now = 0;
     ctx->is_alive = ctx->is_ending = 0;
     if (ctx->is_own) {
@@ -170,6 +172,7 @@ static void context_end(struct CUctx_st *ctx) {
     while (acre__soft_ctx_is_running(ctx))
         acre__cond_wait(&acre__soft.done, &acre__soft.lock);
     context_stop(ctx);
+    acre__soft_graph_memory_settle();
     acre__soft_objects_settle();
     if (is_last)
         acre__soft_workers_start();

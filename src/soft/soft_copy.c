@@ -9,6 +9,7 @@
 #include "soft/soft_address.h"
 #include "soft/soft_api.h"
 #include "soft/soft_enter.h"
+#include "soft/soft_graph_memory.h"
 #include "soft/soft_op.h"
 #include "soft/soft_queue.h"
 #include "soft/soft_range.h"
@@ -130,6 +131,8 @@ static CUresult copy_queue(const struct copy *copy) {
     int from_pageable = is_pageable(copy->from), to_pageable = is_pageable(copy->to);
     if (stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE)
         return acre__soft_leave(copy_record(copy, stream, from_pageable, to_pageable));
+    if (acre__soft_graph_memory_is_idle(copy->to) || acre__soft_graph_memory_is_idle(copy->from))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     int must_wait =
         copy->must_wait || to_pageable ||
         (!copy->is_async && !(is_device_memory(copy->to) && is_device_memory(copy->from)));
@@ -358,96 +361,136 @@ CUresult acre__soft_cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream) 
 
 /* ---- fills ---- */
 
-static CUresult fill_queue(uint64_t to, size_t pitch, size_t width, size_t rows, unsigned value,
-                           unsigned value_bytes, CUstream handle) {
+struct fill {
+    uint64_t to;
+    size_t pitch, width, rows; /* pitch and width in bytes */
+    unsigned value, value_bytes;
+    CUstream stream;
+    int is_async;
+};
+
+/* Checks the shape of a fill and its memory. Entered. */
+static CUresult fill_check(const struct fill *fill, int device) {
+    size_t limit = (size_t)1 << 47;
+    struct copy shape = {.width = fill->width, .rows = fill->rows};
+    if (!fill->to || fill->to % fill->value_bytes || fill->width > limit ||
+        fill->pitch > limit / fill->rows ||
+        (fill->rows > 1 && (fill->pitch < fill->width || fill->pitch % fill->value_bytes)) ||
+        is_pageable(fill->to))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = side_check(fill->to, fill->pitch, &shape, device, 1);
+    if (result)
+        return result;
+    const struct soft_mapping *mapping = acre__soft_mapping_find(fill->to);
+    if (mapping && mapping->backing->is_host &&
+        (fill->rows - 1) * fill->pitch + fill->width >
+            mapping->bytes - (fill->to - mapping->node.key))
+        return CUDA_ERROR_INVALID_VALUE; /* must not leave the host chunk */
+    return CUDA_SUCCESS;
+}
+
+/* Queues the fill. A synchronous fill waits if the host can read the memory: then the bytes are
+ * there when the call returns. A fill of device memory never waits. Entered; leaves. */
+static CUresult fill_submit(const struct fill *fill, struct soft_stream *stream, int device) {
+    int is_captured = stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    if (!is_captured && acre__soft_graph_memory_is_idle(fill->to))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    struct soft_op *op = acre__soft_op_make(SOFT_FILL);
+    if (!op)
+        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    op->to = (struct soft_side){.address = fill->to, .pitch = fill->pitch, .device = device};
+    op->width = fill->width;
+    op->rows = fill->rows;
+    op->value = fill->value;
+    op->value_bytes = fill->value_bytes;
+    CUresult result = acre__soft_submit(stream, op);
+    if (!result && !fill->is_async && !is_captured && !is_device_memory(fill->to))
+        result = acre__soft_wait_stream(stream, stream->submitted);
+    return acre__soft_leave(result);
+}
+
+static CUresult fill_queue(const struct fill *fill) {
     struct soft_device *device;
     struct soft_stream *stream;
     CUresult result = acre__soft_enter(&device);
     if (result)
         return result;
-    if ((result = acre__soft_stream_locate(handle, &stream)))
+    if ((result = acre__soft_stream_locate(fill->stream, &stream)))
         return acre__soft_leave(result);
     if (stream->device != soft_ordinal(device)) /* a fill needs a stream of the current device */
         return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
-    if (!width || !rows)
+    if (!fill->width || !fill->rows)
         return acre__soft_leave(CUDA_SUCCESS);
-    size_t limit = (size_t)1 << 47;
-    struct copy shape = {.width = width, .rows = rows};
-    if (!to || to % value_bytes || width > limit || pitch > limit / rows ||
-        (rows > 1 && (pitch < width || pitch % value_bytes)) || is_pageable(to))
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = side_check(to, pitch, &shape, soft_ordinal(device), 1)))
+    if ((result = fill_check(fill, soft_ordinal(device))))
         return acre__soft_leave(result);
-    const struct soft_mapping *mapping = acre__soft_mapping_find(to);
-    if (mapping && mapping->backing->is_host &&
-        (rows - 1) * pitch + width > mapping->bytes - (to - mapping->node.key))
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE); /* must not leave the host chunk */
-    struct soft_op *op = acre__soft_op_make(SOFT_FILL);
-    if (!op)
-        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    op->to = (struct soft_side){.address = to, .pitch = pitch, .device = soft_ordinal(device)};
-    op->width = width;
-    op->rows = rows;
-    op->value = value;
-    op->value_bytes = value_bytes;
-    return acre__soft_leave(acre__soft_submit(stream, op));
+    return fill_submit(fill, stream, soft_ordinal(device));
+}
+
+static CUresult fill_now(uint64_t to, size_t pitch, size_t width, size_t rows, unsigned value,
+                         unsigned value_bytes) {
+    return fill_queue(&(struct fill){to, pitch, width, rows, value, value_bytes, NULL, 0});
+}
+
+static CUresult fill_async(uint64_t to, size_t pitch, size_t width, size_t rows, unsigned value,
+                           unsigned value_bytes, CUstream stream) {
+    return fill_queue(&(struct fill){to, pitch, width, rows, value, value_bytes, stream, 1});
 }
 
 /* Counts of values may overflow when they are converted to bytes, as in the real driver. */
 
 CUresult acre__soft_cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch_bytes, unsigned char value,
                                       size_t width_bytes, size_t rows, CUstream stream) {
-    return fill_queue(dst, pitch_bytes, width_bytes, rows, value, 1, stream);
+    return fill_async(dst, pitch_bytes, width_bytes, rows, value, 1, stream);
 }
 
 CUresult acre__soft_cuMemsetD2D8(CUdeviceptr dst, size_t pitch_bytes, unsigned char value,
                                  size_t width, size_t rows) {
-    return fill_queue(dst, pitch_bytes, width, rows, value, 1, NULL);
+    return fill_now(dst, pitch_bytes, width, rows, value, 1);
 }
 
 CUresult acre__soft_cuMemsetD2D16Async(CUdeviceptr dst, size_t pitch_bytes, unsigned short value,
                                        size_t width, size_t rows, CUstream stream) {
-    return fill_queue(dst, pitch_bytes, width * 2, rows, value, 2, stream);
+    return fill_async(dst, pitch_bytes, width * 2, rows, value, 2, stream);
 }
 
 CUresult acre__soft_cuMemsetD2D16(CUdeviceptr dst, size_t pitch_bytes, unsigned short value,
                                   size_t width, size_t rows) {
-    return fill_queue(dst, pitch_bytes, width * 2, rows, value, 2, NULL);
+    return fill_now(dst, pitch_bytes, width * 2, rows, value, 2);
 }
 
 CUresult acre__soft_cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch_bytes, unsigned value,
                                        size_t width, size_t rows, CUstream stream) {
-    return fill_queue(dst, pitch_bytes, width * 4, rows, value, 4, stream);
+    return fill_async(dst, pitch_bytes, width * 4, rows, value, 4, stream);
 }
 
 CUresult acre__soft_cuMemsetD2D32(CUdeviceptr dst, size_t pitch_bytes, unsigned value, size_t width,
                                   size_t rows) {
-    return fill_queue(dst, pitch_bytes, width * 4, rows, value, 4, NULL);
+    return fill_now(dst, pitch_bytes, width * 4, rows, value, 4);
 }
 
 CUresult acre__soft_cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t count,
                                     CUstream stream) {
-    return fill_queue(dst, count, count, 1, value, 1, stream);
+    return fill_async(dst, count, count, 1, value, 1, stream);
 }
 
 CUresult acre__soft_cuMemsetD8(CUdeviceptr dst, unsigned char value, size_t count) {
-    return fill_queue(dst, count, count, 1, value, 1, NULL);
+    return fill_now(dst, count, count, 1, value, 1);
 }
 
 CUresult acre__soft_cuMemsetD16Async(CUdeviceptr dst, unsigned short value, size_t count,
                                      CUstream stream) {
-    return fill_queue(dst, count * 2, count * 2, 1, value, 2, stream);
+    return fill_async(dst, count * 2, count * 2, 1, value, 2, stream);
 }
 
 CUresult acre__soft_cuMemsetD16(CUdeviceptr dst, unsigned short value, size_t count) {
-    return fill_queue(dst, count * 2, count * 2, 1, value, 2, NULL);
+    return fill_now(dst, count * 2, count * 2, 1, value, 2);
 }
 
 CUresult acre__soft_cuMemsetD32Async(CUdeviceptr dst, unsigned value, size_t count,
                                      CUstream stream) {
-    return fill_queue(dst, count * 4, count * 4, 1, value, 4, stream);
+    return fill_async(dst, count * 4, count * 4, 1, value, 4, stream);
 }
 
 CUresult acre__soft_cuMemsetD32(CUdeviceptr dst, unsigned value, size_t count) {
-    return fill_queue(dst, count * 4, count * 4, 1, value, 4, NULL);
+    return fill_now(dst, count * 4, count * 4, 1, value, 4);
 }

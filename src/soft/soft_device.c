@@ -4,20 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "soft/soft_api.h"
+#include "soft/soft_attribute.h"
 #include "soft/soft_enter.h"
 #include "soft/soft_state.h"
 
-enum {
-    SOFT_VERSION = 13000,
-    SOFT_LAST_ATTRIBUTE = 147 /* the last one of CUDA 13.0 */
-};
+enum { SOFT_VERSION = 13000 };
 static const char soft_name[] = "acre soft device";
-
-/* PCI addresses of the devices: a domain that no machine has, and one bus for each device. */
-enum { SOFT_PCI_DOMAIN = 0x7ac0, SOFT_PCI_FIRST_BUS = 1 };
 
 CUresult acre__soft_cuDriverGetVersion(int *version_out) {
     if (!version_out)
@@ -152,75 +146,14 @@ CUresult acre__soft_cuDeviceTotalMem(size_t *bytes_out, CUdevice dev) {
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
-/* Limits of kernels are those of the oldest GPU that CUDA 13 supports. Programs query them, and
- * divide by them, even if they launch no kernel. */
-static int device_attribute(CUdevice_attribute attribute, int ordinal) {
-    switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        return (int)sysconf(_SC_NPROCESSORS_ONLN);
-    case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
-        return SOFT_PCI_DOMAIN;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-        return SOFT_PCI_FIRST_BUS + ordinal;
-    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
-        return SOFT_PITCH_MOST;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-        return 7;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-        return 5;
-    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
-        return 32;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
-        return 1024;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
-        return 64;
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
-        return INT32_MAX;
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
-        return UINT16_MAX;
-    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
-        return 64 << 10;
-    case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
-        return 512;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
-        return 48 << 10;
-    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY:
-        return 64 << 10;
-    case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
-    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
-    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
-    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
-    case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
-    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
-    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
-    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
-        return 1;
-    case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
-        return CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    default:
-        return 0;
-    }
-}
-
 CUresult acre__soft_cuDeviceGetAttribute(int *value_out, CUdevice_attribute attribute,
                                          CUdevice dev) {
     struct soft_device *device;
     CUresult result = acre__soft_enter_device(dev, value_out, &device);
     if (result)
         return result;
-    if ((int)attribute <= 0 || (int)attribute > SOFT_LAST_ATTRIBUTE)
-        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    *value_out = device_attribute(attribute, dev);
-    return acre__soft_leave(CUDA_SUCCESS);
+    return acre__soft_leave(
+        acre__soft_attribute(attribute, dev, value_out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult acre__soft_cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer) {

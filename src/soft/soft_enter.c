@@ -13,6 +13,7 @@
 #include "soft/sched.h"
 #include "soft/soft_enter.h"
 #include "soft/soft_object.h"
+#include "soft/soft_pool_memory.h"
 #include "soft/soft_run.h"
 #include "soft/soft_state.h"
 #include "soft/soft_stream.h"
@@ -27,6 +28,7 @@ static void soft_thread_exit(struct acre__thread *thread) {
     acre__lock_take(&acre__soft.lock);
     for (struct CUctx_st *ctx = acre__soft.contexts; ctx; ctx = ctx->next)
         acre__soft_stream_end_of_thread(ctx, thread->id);
+    acre__soft_graph_memory_settle();
     acre__soft_objects_settle();
     acre__lock_give(&acre__soft.lock);
     thread->soft = NULL;

@@ -3,6 +3,7 @@
 #ifndef ACRE_SOFT_ENTER_H
 #define ACRE_SOFT_ENTER_H
 
+#include "soft/soft_pool_memory.h"
 #include "soft/soft_run.h"
 #include "soft/soft_state.h"
 
@@ -19,8 +20,11 @@ CUresult acre__soft_enter_device(CUdevice dev, const void *output, struct soft_d
  * CUDA_ERROR_INVALID_VALUE if it is NULL. */
 CUresult acre__soft_stream_enter(CUstream handle, const void *output, struct soft_stream **stream);
 
-/* Runs work that has become due, releases the lock and returns `result`. */
+/* Returns memory of destroyed graphs, runs work that has become due, releases the lock and returns
+ * `result`. */
 static inline CUresult acre__soft_leave(CUresult result) {
+    if (acre__soft.graph_memory_over)
+        acre__soft_graph_memory_settle();
     if (acre__soft.lag.operations)
         (void)acre__soft_lag_run();
     acre__lock_give(&acre__soft.lock);

@@ -21,9 +21,11 @@
 #include "soft/soft_enter.h"
 #include "soft/soft_event.h"
 #include "soft/soft_graph.h"
+#include "soft/soft_graph_memory.h"
 #include "soft/soft_object.h"
 #include "soft/soft_op.h"
 #include "soft/soft_past.h"
+#include "soft/soft_pool_memory.h"
 #include "soft/soft_queue.h"
 #include "soft/soft_range.h"
 #include "soft/soft_state.h"
@@ -46,6 +48,9 @@ static struct soft_op *node_copy(const struct soft_op *node) {
     op->call = node->call;
     op->argument = node->argument;
     op->event = node->event;
+    op->graph_memory = node->graph_memory;
+    if (op->graph_memory)
+        op->graph_memory->refs++;
     if (node->launch && !(op->launch = acre__soft_launch_copy(node->launch))) {
         acre__soft_op_free(op);
         return NULL;
@@ -87,6 +92,7 @@ CUresult acre__soft_cuGraphDestroy(CUgraph graph) {
     if (graph->capturing)
         return acre__soft_leave(CUDA_ERROR_ILLEGAL_STATE);
     acre__soft_graph_free(graph);
+    acre__soft_graph_memory_settle();
     acre__soft_objects_settle();
     return acre__soft_leave(CUDA_SUCCESS);
 }
@@ -95,6 +101,12 @@ CUresult acre__soft_cuGraphDestroy(CUgraph graph) {
 
 static void exec_free(struct CUgraphExec_st *exec) {
     acre__tree_remove(&acre__soft.execs, &exec->node);
+    struct acre__node *node = acre__tree_first(&acre__soft.graphs);
+    for (; node; node = acre__tree_next(&acre__soft.graphs, node)) {
+        struct CUgraph_st *graph = acre__tree_entry(node, struct CUgraph_st, node);
+        if (graph->exec == exec)
+            graph->exec = NULL;
+    }
     acre__soft_work_drop(exec->work);
     acre__soft_marker_drop(exec->launched);
     free(exec);
@@ -129,9 +141,9 @@ static CUresult exec_fill(struct CUgraphExec_st *exec, const struct CUgraph_st *
     return result ? result : holds_copy(exec->work, graph->work);
 }
 
-/* Graphs here have no memory nodes and no priorities, so two flags have no effect. Launches from
- * the device are not supported. A graph that is still being captured gives an executable of its
- * nodes so far. */
+/* Graphs here have no priorities, so that flag has no effect. Launches from the device are not
+ * supported. A graph that is still being captured gives an executable of its nodes so far. A graph
+ * that allocates memory has one executable at a time, because its addresses are fixed. */
 CUresult acre__soft_cuGraphInstantiateWithFlags(CUgraphExec *exec_out, CUgraph graph,
                                                 unsigned long long flags) {
     struct soft_device *device;
@@ -144,6 +156,8 @@ CUresult acre__soft_cuGraphInstantiateWithFlags(CUgraphExec *exec_out, CUgraph g
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     if ((result = acre__soft_capture_refuse()))
         return acre__soft_leave(result);
+    if (graph->exec)
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
     struct CUgraphExec_st *exec = calloc(1, sizeof *exec);
     if (!exec)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -154,6 +168,9 @@ CUresult acre__soft_cuGraphInstantiateWithFlags(CUgraphExec *exec_out, CUgraph g
     }
     exec->node.key = (uint64_t)(uintptr_t)exec;
     exec->ctx = acre__soft_ctx_now();
+    exec->is_auto_free = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
+    if (acre__soft_graph_memory_is_in(exec->work))
+        graph->exec = exec;
     acre__tree_insert(&acre__soft.execs, &exec->node);
     *exec_out = exec;
     return acre__soft_leave(CUDA_SUCCESS);
@@ -168,17 +185,21 @@ CUresult acre__soft_cuGraphExecDestroy(CUgraphExec exec) {
     if ((result = acre__soft_capture_refuse()))
         return acre__soft_leave(result);
     exec_free(exec);
+    acre__soft_graph_memory_settle();
     acre__soft_objects_settle();
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
 /* ---- launches ---- */
 
-/* Returns 1 if the side is pool memory that was freed and not allocated again. Its bytes still
- * exist and all work on them would be ordered, but the program does not own them. */
+/* Returns 1 if the side is pool memory that was freed and not allocated again, or memory of a graph
+ * that no launch has allocated. Its bytes exist and all work on them would be ordered, but the
+ * program does not own them. */
 static int side_is_freed(const struct soft_side *side, const struct soft_op *op, int is_write) {
     if (side->raw || !side->address)
         return 0;
+    if (acre__soft_graph_memory_is_idle(side->address))
+        return 1;
     size_t bytes = (op->rows - 1) * side->pitch + op->width;
     struct soft_pieces pieces = {0};
     int is_freed = acre__soft_range_resolve(side->address, bytes, side->device, is_write,
@@ -196,6 +217,8 @@ static CUresult op_queue(struct soft_stream *stream, struct soft_op *op) {
         acre__soft_op_free(op);
         return result;
     }
+    if (op->graph_memory)
+        return acre__soft_graph_memory_launch(op, stream);
     if (op->kind == SOFT_COPY || op->kind == SOFT_FILL)
         op->is_stale = side_is_freed(&op->to, op, 1) || side_is_freed(&op->from, op, 0);
     return acre__soft_submit_bare(stream, op);
@@ -240,9 +263,13 @@ static CUresult launch_end(struct CUgraphExec_st *exec, struct soft_stream *stre
 
 static CUresult launch_queue(struct CUgraphExec_st *exec, struct soft_stream *stream) {
     struct soft_op *op;
-    CUresult result = acre__soft_follow_legacy(stream);
+    CUresult result = acre__soft_graph_memory_check(exec->work, exec->is_auto_free);
+    if (!result)
+        result = acre__soft_follow_legacy(stream);
     if (!result && exec->launched)
         result = acre__soft_wait_for(stream, exec->launched);
+    if (!result)
+        result = acre__soft_graph_memory_free_live(exec->work, stream);
     if (!result)
         result = nodes_copy(exec->work, &op);
     if (!result)

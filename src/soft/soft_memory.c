@@ -193,13 +193,15 @@ CUresult acre__soft_cuMemAllocHost(void **ptr_out, size_t bytes) {
     return acre__soft_cuMemHostAlloc(ptr_out, bytes, 0);
 }
 
-/* Frees or unregisters host memory of that kind after all work of its context is done. */
+/* Frees or unregisters host memory of that kind after all work of its context is done. The memory
+ * has a context, so none needs to be current; but one that is destroyed or lost is an error. */
 static CUresult host_end(void *p, enum soft_range_kind kind, CUresult unknown) {
     struct soft_device *device;
-    CUresult result = acre__soft_enter(&device);
+    CUresult result = acre__soft_enter_bare();
     if (result)
         return result;
-    if ((result = acre__soft_capture_refuse()))
+    result = acre__soft_current(&device);
+    if ((result && result != CUDA_ERROR_INVALID_CONTEXT) || (result = acre__soft_capture_refuse()))
         return acre__soft_leave(result);
     uint64_t address = (uint64_t)(uintptr_t)p;
     struct soft_range *range = acre__soft_range_find(address);

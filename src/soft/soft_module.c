@@ -1,6 +1,9 @@
-/* Modules of the soft driver. It accepts PTX text but cannot launch kernels from it. It keeps one
- * rule of the in-kernel heap: the heap must fit on the device when a module that uses malloc is
- * loaded. */
+/* Modules of the soft driver, by one rule: what a GPU loads is loaded, and no kernel of it runs.
+ *
+ * Every call that loads a module accepts PTX, cubins and fat binaries, and refuses anything else
+ * with CUDA_ERROR_INVALID_IMAGE. cuModuleGetFunction then returns CUDA_ERROR_NOT_SUPPORTED. An
+ * image is recognised by its first bytes and not read further, except that PTX shows whether it
+ * uses malloc: the in-kernel heap must fit on the device when such a module is loaded. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +29,45 @@ static int text_is_ptx(const char *text) {
     }
 }
 
+/* Returns 1 for a cubin: an ELF file of 64 bits for EM_CUDA. The bytes are compared in order, so
+ * text is not read past its end. */
+static int image_is_cubin(const unsigned char *image) {
+    static const unsigned char begin[] = {0x7f, 'E', 'L', 'F', 2 /* 64 bits */,
+                                          1 /* little-endian */};
+    enum { MACHINE = 18, EM_CUDA = 190 };
+    for (size_t i = 0; i < sizeof begin; i++)
+        if (image[i] != begin[i])
+            return 0;
+    return image[MACHINE] == EM_CUDA && image[MACHINE + 1] == 0;
+}
+
+/* Returns 1 for a fat binary, as nvcc writes it. */
+static int image_is_fat(const unsigned char *image) {
+    static const unsigned char begin[] = {0x50, 0xed, 0x55, 0xba};
+    for (size_t i = 0; i < sizeof begin; i++)
+        if (image[i] != begin[i])
+            return 0;
+    return 1;
+}
+
+/* Loads an image for a call that has entered. */
+static CUresult module_load(struct soft_device *device, const void *image, CUmodule *out) {
+    int is_ptx = text_is_ptx(image);
+    if (!is_ptx && !image_is_cubin(image) && !image_is_fat(image))
+        return CUDA_ERROR_INVALID_IMAGE;
+    size_t heap = acre__soft_ctx_now()->limits[CU_LIMIT_MALLOC_HEAP_SIZE];
+    if (is_ptx && strstr(image, "malloc") && heap > acre__soft.config.bytes - device->used_bytes)
+        return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
+    struct CUmod_st *module = calloc(1, sizeof *module);
+    if (!module)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    module->node.key = (uint64_t)(uintptr_t)module;
+    module->ctx = acre__soft_ctx_now();
+    acre__tree_insert(&acre__soft.modules, &module->node);
+    *out = module;
+    return CUDA_SUCCESS;
+}
+
 CUresult acre__soft_cuModuleLoadData(CUmodule *module_out, const void *image) {
     struct soft_device *device;
     CUresult result = acre__soft_enter(&device);
@@ -33,19 +75,43 @@ CUresult acre__soft_cuModuleLoadData(CUmodule *module_out, const void *image) {
         return result;
     if (!module_out || !image)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if (!text_is_ptx(image))
-        return acre__soft_leave(CUDA_ERROR_INVALID_IMAGE);
-    size_t heap = acre__soft_ctx_now()->limits[CU_LIMIT_MALLOC_HEAP_SIZE];
-    if (strstr(image, "malloc") && heap > acre__soft.config.bytes - device->used_bytes)
-        return acre__soft_leave(CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
-    struct CUmod_st *module = calloc(1, sizeof *module);
-    if (!module)
-        return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    module->node.key = (uint64_t)(uintptr_t)module;
-    module->ctx = acre__soft_ctx_now();
-    acre__tree_insert(&acre__soft.modules, &module->node);
-    *module_out = module;
-    return acre__soft_leave(CUDA_SUCCESS);
+    return acre__soft_leave(module_load(device, image, module_out));
+}
+
+/* Returns the value of an option, or NULL. */
+static void *jit_value(unsigned count, const CUjit_option *options, void **values,
+                       CUjit_option option) {
+    for (unsigned i = 0; i < count; i++)
+        if (options[i] == option)
+            return values[i];
+    return NULL;
+}
+
+/* Nothing is compiled, so logs are empty and no time has passed. A program that prints its logs
+ * must not print what was in the buffer. */
+static void jit_answer(unsigned count, const CUjit_option *options, void **values) {
+    char *info = jit_value(count, options, values, CU_JIT_INFO_LOG_BUFFER);
+    char *error = jit_value(count, options, values, CU_JIT_ERROR_LOG_BUFFER);
+    if (info && jit_value(count, options, values, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES))
+        info[0] = '\0';
+    if (error && jit_value(count, options, values, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES))
+        error[0] = '\0';
+    for (unsigned i = 0; i < count; i++)
+        if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES ||
+            options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES || options[i] == CU_JIT_WALL_TIME)
+            values[i] = NULL; /* 0 bytes, 0 milliseconds */
+}
+
+CUresult acre__soft_cuModuleLoadDataEx(CUmodule *module_out, const void *image, unsigned count,
+                                       CUjit_option *options, void **values) {
+    struct soft_device *device;
+    CUresult result = acre__soft_enter(&device);
+    if (result)
+        return result;
+    if (!module_out || !image || (count && (!options || !values)))
+        return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
+    jit_answer(count, options, values);
+    return acre__soft_leave(module_load(device, image, module_out));
 }
 
 CUresult acre__soft_cuModuleUnload(CUmodule module) {

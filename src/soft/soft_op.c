@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/stack.h"
 #include "soft/launch.h"
 #include "soft/soft_clock.h"
 #include "soft/soft_object.h"
@@ -54,8 +55,34 @@ struct soft_op *acre__soft_op_make(enum soft_op_kind kind) {
     if (op) {
         op->kind = kind;
         op->rows = 1;
+        if (acre__soft.config.check && acre__stacks_are_on())
+            op->stack = acre__stack_take();
     }
     return op;
+}
+
+struct soft_op *acre__soft_op_pooled(enum soft_op_kind kind, uint64_t address, size_t bytes,
+                                     struct soft_backing *backing, size_t offset) {
+    struct soft_op *op = acre__soft_op_make(kind);
+    if (!op || !(op->marker = acre__soft_marker_make())) {
+        free(op);
+        return NULL;
+    }
+    op->to.address = address;
+    op->width = bytes;
+    op->backing = backing;
+    op->offset = offset;
+    acre__soft_backing_keep(backing);
+    return op;
+}
+
+/* The caller returns the memory to its pool (acre__soft_graph_memory_settle) before it releases the
+ * lock: pools are above this file. */
+static void graph_memory_drop(struct soft_graph_memory *memory) {
+    if (!memory || --memory->refs)
+        return;
+    memory->next = acre__soft.graph_memory_over;
+    acre__soft.graph_memory_over = memory;
 }
 
 void acre__soft_op_free(struct soft_op *op) {
@@ -70,6 +97,7 @@ void acre__soft_op_free(struct soft_op *op) {
     acre__soft_launch_free(op->launch);
     acre__soft_backing_drop(op->backing);
     acre__soft_work_drop(op->work);
+    graph_memory_drop(op->graph_memory);
     free(op);
 }
 
@@ -125,7 +153,14 @@ struct CUgraph_st *acre__soft_graph_make(void) {
     return graph;
 }
 
+void acre__soft_graph_captured(struct CUgraph_st *graph) {
+    for (const struct soft_op *node = graph->work->first; node; node = node->next)
+        if (node->graph_memory && node->graph_memory->graph == graph)
+            node->graph_memory->graph = NULL;
+}
+
 void acre__soft_graph_free(struct CUgraph_st *graph) {
+    acre__soft_graph_captured(graph);
     acre__tree_remove(&acre__soft.graphs, &graph->node);
     acre__soft_work_drop(graph->work);
     free(graph);

@@ -6,6 +6,10 @@
 
 struct soft_op *acre__soft_op_make(enum soft_op_kind kind);
 void acre__soft_op_free(struct soft_op *op);
+/* Creates an alloc or free operation for pool memory, with its own marker. Returns NULL when out of
+ * memory. */
+struct soft_op *acre__soft_op_pooled(enum soft_op_kind kind, uint64_t address, size_t bytes,
+                                     struct soft_backing *backing, size_t offset);
 void acre__soft_ops_free(struct soft_op *op); /* frees `op` and all operations after it */
 
 struct soft_marker *acre__soft_marker_make(void);
@@ -15,6 +19,8 @@ void acre__soft_marker_finish(struct soft_marker *marker); /* marks it done, wit
 /* Creates a graph that one stream captures into. Returns NULL when out of memory. */
 struct CUgraph_st *acre__soft_graph_make(void);
 void acre__soft_graph_free(struct CUgraph_st *graph);
+/* Ends the capture into the graph for the memory that its nodes allocate. */
+void acre__soft_graph_captured(struct CUgraph_st *graph);
 /* Appends the operation to the graph as its next node. */
 void acre__soft_graph_record(struct CUgraph_st *graph, struct soft_op *op);
 

@@ -1,4 +1,6 @@
-/* Pointer attributes, and the old IPC handles. */
+/* Pointer attributes, and legacy IPC handles. A handle exists for the memory for which
+ * CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE is 1, as on a GPU. No call opens one: the soft
+ * driver shares memory by file descriptors alone. */
 #include <string.h>
 
 #include "base/round.h"
@@ -38,6 +40,11 @@ static int is_host_reachable(const struct pointee *p) {
            p->range->kind == SOFT_MANAGED || (p->mapping && p->mapping->backing->is_host);
 }
 
+/* The one rule for legacy IPC: plain memory has handles. */
+static int range_has_handles(const struct soft_range *range) {
+    return range->kind == SOFT_PLAIN;
+}
+
 static void put(void *to, const void *from, size_t bytes) {
     memcpy(to, from, bytes);
 }
@@ -46,9 +53,9 @@ static void put_int(void *to, int value) {
     put(to, &value, sizeof value);
 }
 
+/* The documentation calls these attributes booleans, but the real driver writes 4 bytes. */
 static void put_flag(void *to, int value) {
-    unsigned char flag = value != 0; /* these attributes are C++ bools, one byte */
-    put(to, &flag, sizeof flag);
+    put_int(to, value != 0);
 }
 
 static void put_word(void *to, unsigned long long value) {
@@ -118,7 +125,7 @@ static CUresult attribute_what(void *out, CUpointer_attribute attribute, const s
         put_flag(out, p->range->kind == SOFT_MANAGED);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        put_flag(out, p->range->kind == SOFT_PLAIN);
+        put_flag(out, range_has_handles(p->range));
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
         put_flag(out, 1);
@@ -167,14 +174,13 @@ static size_t attribute_bytes(CUpointer_attribute attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        return sizeof(int);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-        return 1;
+        return sizeof(int);
     default:
         return sizeof(unsigned long long);
     }
@@ -229,9 +235,8 @@ CUresult acre__soft_cuIpcGetMemHandle(CUipcMemHandle *handle_out, CUdeviceptr pt
     if (result)
         return result;
     const struct soft_range *range = acre__soft_range_find(ptr);
-    if (!handle_out || !range || range->kind != SOFT_PLAIN)
+    if (!handle_out || !range || !range_has_handles(range))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    /* Nothing here can open this handle: the table has no call for it. */
     memset(handle_out, 0, sizeof *handle_out);
     memcpy(handle_out->reserved, &range->id, sizeof range->id);
     return acre__soft_leave(CUDA_SUCCESS);

@@ -152,7 +152,7 @@ CUresult acre__soft_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) {
 static CUresult props_check(const CUmemPoolProps *props) {
     static const unsigned char none[sizeof props->reserved];
     const unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
-    if (!props || props->win32SecurityAttributes || props->usage ||
+    if (!props || props->win32SecurityAttributes || props->usage > SOFT_POOL_USAGE_MOST ||
         (unsigned)props->handleTypes & ~known || memcmp(props->reserved, none, sizeof none) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)

@@ -14,6 +14,7 @@
 #include "soft/soft_pool_memory.h"
 #include "soft/soft_pool_types.h"
 #include "soft/soft_queue.h"
+#include "soft/soft_range.h"
 #include "soft/soft_state.h"
 
 /* ---- growing ---- */
@@ -82,8 +83,10 @@ enum reuse { REUSE_NOW, REUSE_FOLLOW, REUSE_DONE, REUSE_WAIT, REUSE_NEVER };
 
 static enum reuse gap_reuse(const struct CUmemPoolHandle_st *pool, const struct soft_gap *gap,
                             const struct soft_stream *stream) {
-    if (!gap->freed || gap->freed->place.stream == stream->id)
+    if (!gap->freed || (stream && gap->freed->place.stream == stream->id))
         return REUSE_NOW;
+    if (!stream)
+        return REUSE_NEVER;
     if (pool->may_follow && acre__soft_past_knows(stream, gap->freed))
         return REUSE_FOLLOW;
     if (pool->may_be_opportunistic && gap->freed->done)
@@ -147,7 +150,7 @@ CUresult acre__soft_fit_wait(struct soft_stream *stream, const struct soft_fit *
 
 /* If a free is already done, the operation's clock joins that of the free: the pool has seen it
  * done. */
-void acre__soft_fit_take(const struct soft_fit *fit, size_t bytes, struct soft_op *op) {
+static void fit_take(const struct soft_fit *fit, size_t bytes, struct soft_op *op) {
     struct soft_gap *gap = fit->first, *next;
     fit->segment->free_bytes -= bytes;
     for (; bytes; gap = next) {
@@ -165,4 +168,29 @@ void acre__soft_fit_take(const struct soft_fit *fit, size_t bytes, struct soft_o
         }
         bytes -= here;
     }
+}
+
+CUresult acre__soft_fit_range(const struct soft_fit *fit, size_t bytes, struct soft_range **out) {
+    struct CUmemPoolHandle_st *pool = fit->segment->pool;
+    struct soft_backing *backing = fit->segment->backing;
+    uint64_t address = fit->first->node.key;
+    struct soft_gap *gap = calloc(1, sizeof *gap);
+    CUresult result = gap ? acre__soft_range_add(SOFT_POOLED, address, bytes, pool->device, backing,
+                                                 address - fit->segment->node.key, out)
+                          : CUDA_ERROR_OUT_OF_MEMORY;
+    if (result) {
+        free(gap);
+        return result;
+    }
+    acre__soft_backing_keep(backing);
+    (*out)->pool = pool;
+    (*out)->gap = gap;
+    return CUDA_SUCCESS;
+}
+
+void acre__soft_fit_give(const struct soft_fit *fit, size_t whole, struct soft_op *op) {
+    struct CUmemPoolHandle_st *pool = fit->segment->pool;
+    fit_take(fit, whole, op);
+    acre__soft_pool_count(pool, 0, (int64_t)whole);
+    pool->live_count++;
 }

@@ -5,12 +5,14 @@
  * chooses the gaps for a stream. Guarded by acre__soft.lock. */
 #include <stdlib.h>
 
+#include "base/round.h"
 #include "soft/soft_address.h"
 #include "soft/soft_op.h"
 #include "soft/soft_past.h"
 #include "soft/soft_physical.h"
 #include "soft/soft_pool_memory.h"
 #include "soft/soft_pool_types.h"
+#include "soft/soft_range.h"
 #include "soft/soft_state.h"
 #include "soft/soft_view.h"
 
@@ -180,6 +182,40 @@ void acre__soft_pools_tend(void) {
         next = acre__tree_next(&acre__soft.pools, node);
         if (pool->is_destroyed && pool_is_idle(pool))
             acre__soft_pool_end(pool);
+    }
+}
+
+/* ---- frees ---- */
+
+void acre__soft_pool_take_back(struct soft_range *range, struct soft_marker *freed) {
+    struct CUmemPoolHandle_st *pool = range->pool;
+    struct soft_gap *gap = range->gap;
+    size_t whole = acre__round_up(range->bytes, SOFT_POOL_UNIT);
+    uint64_t address = range->node.key;
+    range->gap = NULL;
+    acre__soft_range_remove(range);
+    acre__soft_pool_count(pool, pool->is_imported ? -(int64_t)whole : 0, -(int64_t)whole);
+    pool->live_count--;
+    if (gap) {
+        *gap = (struct soft_gap){.node = {.key = address}, .bytes = whole, .freed = freed};
+        acre__soft_gap_put(acre__soft_segment_find(address), gap);
+    } else { /* imported: the bytes belong to the exporting pool */
+        acre__soft_marker_drop(freed);
+    }
+    acre__soft_pools_tend();
+}
+
+void acre__soft_graph_memory_settle(void) {
+    while (acre__soft.graph_memory_over) {
+        struct soft_graph_memory *memory = acre__soft.graph_memory_over;
+        acre__soft.graph_memory_over = memory->next;
+        if (memory->range)
+            memory->range->graph = NULL;
+        if (memory->range && !memory->is_live)
+            acre__soft_pool_take_back(memory->range, memory->freed);
+        else
+            acre__soft_marker_drop(memory->freed);
+        free(memory);
     }
 }
 

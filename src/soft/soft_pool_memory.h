@@ -18,6 +18,12 @@ void acre__soft_pool_count(struct CUmemPoolHandle_st *pool, int64_t reserved, in
 /* Frees destroyed pools that have become idle. */
 void acre__soft_pools_tend(void);
 
+/* Turns the range into a gap that follows the marker. Takes over the reference to the marker. */
+void acre__soft_pool_take_back(struct soft_range *range, struct soft_marker *freed);
+/* Returns graph memory to its pool that no node refers to any more. Live memory becomes ordinary
+ * memory of the pool, which the program frees. */
+void acre__soft_graph_memory_settle(void);
+
 /* Creates a segment over the whole backing, without gaps and not counted. Takes over the reference
  * to the backing; on failure the caller keeps it. */
 CUresult acre__soft_segment_make(struct CUmemPoolHandle_st *pool, struct soft_backing *backing,

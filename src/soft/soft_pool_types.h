@@ -16,6 +16,10 @@
 
 enum { SOFT_POOL_UNIT = 512 }; /* bytes; allocations begin at multiples of it */
 
+/* The largest `usage` of a pool's properties. Its flags ask for hardware, such as the decompressor,
+ * that the soft device does not have. So they have no effect. */
+enum { SOFT_POOL_USAGE_MOST = 3 };
+
 struct soft_gap {
     struct acre__node node; /* key: address */
     size_t bytes;

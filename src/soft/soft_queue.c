@@ -31,6 +31,18 @@ CUresult acre__soft_submit_bare(struct soft_stream *stream, struct soft_op *op) 
     return CUDA_SUCCESS;
 }
 
+CUresult acre__soft_submit_marked(struct soft_stream *stream, struct soft_op *op,
+                                  struct soft_marker **marker) {
+    *marker = op->marker;
+    op->marker->refs++;
+    CUresult result = acre__soft_submit_bare(stream, op);
+    if (result)
+        acre__soft_marker_drop(*marker);
+    else
+        acre__soft_past_record(stream, *marker);
+    return result;
+}
+
 CUresult acre__soft_record(struct soft_stream *stream, struct soft_marker *marker) {
     struct soft_op *op = acre__soft_op_make(SOFT_RECORD);
     if (!op)

@@ -10,6 +10,10 @@ CUresult acre__soft_submit(struct soft_stream *stream, struct soft_op *op);
 /* Queues the operation without the legacy stream's rules. Takes ownership of it, also on
  * failure. */
 CUresult acre__soft_submit_bare(struct soft_stream *stream, struct soft_op *op);
+/* Does what acre__soft_submit_bare does for an operation with a marker. On success the caller gets
+ * a reference to the marker. */
+CUresult acre__soft_submit_marked(struct soft_stream *stream, struct soft_op *op,
+                                  struct soft_marker **marker);
 CUresult acre__soft_record(struct soft_stream *stream, struct soft_marker *marker);
 /* Makes later work of the stream wait for the marker. */
 CUresult acre__soft_wait_for(struct soft_stream *stream, struct soft_marker *marker);

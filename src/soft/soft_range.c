@@ -46,6 +46,8 @@ void acre__soft_range_remove(struct soft_range *range) {
         acre__soft_address_give(range->node.key, acre__round_up(range->bytes, SOFT_CHUNK_BYTES));
     free(range->advice);
     acre__soft_marker_drop(range->born);
+    if (range->graph)
+        range->graph->range = NULL;
     free(range->gap);
     free(range);
 }

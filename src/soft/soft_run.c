@@ -16,6 +16,7 @@
 #include "soft/soft_object.h"
 #include "soft/soft_op.h"
 #include "soft/soft_past.h"
+#include "soft/soft_pool_memory.h"
 #include "soft/soft_run.h"
 #include "soft/soft_run_memory.h"
 #include "soft/soft_state.h"
@@ -134,6 +135,7 @@ void acre__soft_run_step(struct soft_stream *stream) {
     stream->completed = op->step;
     acre__soft_op_free(op);
     acre__soft_stream_free_if_over(stream);
+    acre__soft_graph_memory_settle();
     acre__cond_wake(&acre__soft.done);
     acre__soft_workers_wake();
     if (acre__soft_objects_settle_late())
@@ -328,6 +330,7 @@ CUresult acre__soft_wait_stream(struct soft_stream *stream, uint64_t step) {
     acre__soft_past_free(&past);
     stream->waiters--;
     acre__soft_stream_free_if_over(stream);
+    acre__soft_graph_memory_settle();
     return result;
 }
 

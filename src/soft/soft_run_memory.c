@@ -89,7 +89,7 @@ static int side_use(struct soft_stream *stream, const struct soft_op *op,
                     const struct soft_pieces *pieces, int is_write, const char *what) {
     int is_ordered = 1;
     for (size_t i = 0; i < pieces->count; i++)
-        is_ordered &= acre__soft_clock_use(stream, op->step, &pieces->at[i], is_write, what);
+        is_ordered &= acre__soft_clock_use(stream, op, &pieces->at[i], is_write, what);
     return is_ordered;
 }
 
@@ -157,7 +157,7 @@ CUresult acre__soft_run_pooled(struct soft_stream *stream, struct soft_op *op) {
     struct soft_piece piece = {op->backing, op->offset, op->width, op->to.address, op->backing->id};
     int is_alloc = op->kind == SOFT_ALLOC;
     int is_ordered =
-        acre__soft_clock_use(stream, op->step, &piece, 1, is_alloc ? SOFT_USE_ALLOC : "free");
+        acre__soft_clock_use(stream, op, &piece, 1, is_alloc ? SOFT_USE_ALLOC : "free");
     struct soft_range *range = is_alloc ? NULL : acre__soft_range_find(op->to.address);
     if (range && range->is_going) { /* plain memory: its next owner need not follow any stream */
         acre__soft_clock_forget_piece(&piece);

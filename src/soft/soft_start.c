@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/log.h"
+#include "base/stack.h"
 #include "base/status.h"
 #include "soft/soft.h"
 #include "soft/soft_address.h"
@@ -20,6 +22,7 @@
 #include "soft/soft_object.h"
 #include "soft/soft_physical.h"
 #include "soft/soft_pool.h"
+#include "soft/soft_pool_memory.h"
 #include "soft/soft_range.h"
 #include "soft/soft_run.h"
 #include "soft/soft_state.h"
@@ -44,7 +47,9 @@ acre_status acre__soft_config_default(struct acre__soft_config *config) {
         return status;
     config->seeded = acre__config_string(ACRE__CONFIG_SOFT_SEED) != NULL;
     config->seed = seed;
-    if ((status = acre__config_flag(ACRE__CONFIG_SOFT_CHECK, config->seeded, &config->check)) ||
+    if ((status = acre__config_flag(ACRE__CONFIG_SOFT_CHECK, config->seeded || acre__debug_is_on(),
+                                    &config->check)) ||
+        (config->check && (status = acre__stacks_begin())) ||
         (status = acre__soft_lag_config(config)))
         return status;
     if (devices < 1 || devices > ACRE__SOFT_DEVICES_MAX)
@@ -110,6 +115,7 @@ static void soft_drop_all(void) {
     }
     acre__soft_pools_forget();
     acre__soft_graphs_forget();
+    acre__soft_graph_memory_settle();
     acre__soft_objects_forget();
     soft_free_nodes(&acre__soft.modules);
     for (uint32_t i = 0; i < ACRE__SOFT_DEVICES_MAX; i++)
@@ -121,6 +127,7 @@ static void soft_drop_all(void) {
     memset(acre__soft.slot_legacy, 0, sizeof acre__soft.slot_legacy);
     acre__soft.slot_high = 0;
     acre__soft.report_count = 0;
+    acre__soft.latest[0] = 0;
     acre__soft.report[0] = 0;
     acre__soft.captures = 0;
     acre__soft.is_initialized = 0;

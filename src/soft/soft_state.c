@@ -3,8 +3,8 @@
  * seed, reports of errors, and losing a context.
  *
  * This is the lowest file of the soft driver: it calls none of the others. acre__soft_config_get
- * and acre__soft_reports take acre__soft.lock. acre__soft_random is for seeded runs, where one
- * thread runs at a time. All other functions are called with the lock held. */
+ * acre__soft_reports and acre__soft_why_lost take acre__soft.lock. acre__soft_random is for seeded
+ * runs, where one thread runs at a time. All other functions are called with the lock held. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +42,7 @@ uint64_t acre__soft_random(void) {
 void acre__soft_lose(struct CUctx_st *ctx, CUresult code) {
     if (!ctx->lost) {
         ctx->lost = code;
+        memcpy(ctx->why, acre__soft.latest, sizeof ctx->why);
         acre__log(ACRE_LOG_ERROR, "soft", "device %d is lost: %s", ctx->device,
                   acre__driver_error_name(code));
     }
@@ -101,21 +102,35 @@ void acre__soft_report(const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    memcpy(acre__soft.latest, line, sizeof line);
     if (!acre__soft.report_count++)
         memcpy(acre__soft.report, line, sizeof line);
     acre__log(ACRE_LOG_ERROR, "soft", "%s", line);
 }
 
+static void report_copy(const char *report, char *text, size_t text_bytes) {
+    size_t length = strlen(report);
+    if (length >= text_bytes)
+        length = text_bytes - 1;
+    memcpy(text, report, length);
+    text[length] = 0;
+}
+
 size_t acre__soft_reports(char *text, size_t text_bytes) {
     acre__lock_take(&acre__soft.lock);
     size_t count = acre__soft.report_count;
-    if (text && text_bytes) {
-        size_t length = strlen(acre__soft.report);
-        if (length >= text_bytes)
-            length = text_bytes - 1;
-        memcpy(text, acre__soft.report, length);
-        text[length] = 0;
-    }
+    if (text && text_bytes)
+        report_copy(acre__soft.report, text, text_bytes);
     acre__lock_give(&acre__soft.lock);
     return count;
+}
+
+int acre__soft_why_lost(CUdevice device, char *text, size_t text_bytes) {
+    text[0] = 0;
+    acre__lock_take(&acre__soft.lock);
+    for (const struct CUctx_st *ctx = acre__soft.contexts; ctx && !text[0]; ctx = ctx->next)
+        if (ctx->device == device && ctx->lost)
+            report_copy(ctx->why, text, text_bytes);
+    acre__lock_give(&acre__soft.lock);
+    return text[0] != 0;
 }

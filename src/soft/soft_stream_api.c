@@ -10,6 +10,7 @@
 #include "soft/soft_object.h"
 #include "soft/soft_op.h"
 #include "soft/soft_pool.h"
+#include "soft/soft_pool_memory.h"
 #include "soft/soft_queue.h"
 #include "soft/soft_run.h"
 #include "soft/soft_state.h"
@@ -79,6 +80,7 @@ CUresult acre__soft_cuStreamDestroy(CUstream handle) {
     acre__soft.free_streams = handle;
     stream->handle = NULL;
     acre__soft_stream_free_if_over(stream);
+    acre__soft_graph_memory_settle();
     acre__soft_objects_settle();
     return acre__soft_leave(CUDA_SUCCESS);
 }

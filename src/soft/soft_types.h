@@ -46,6 +46,8 @@ struct soft_use {
     uint64_t address; /* that the operation used */
     uint64_t mapping; /* id of the mapping that the operation used */
     uint32_t slot;
+    uint64_t serial;  /* of the operation among all, in call order */
+    uint32_t stack;   /* the call stack that queued the operation (base/stack.h); 0: unknown */
     const char *what; /* "copy to", "copy from", "fill", "free", or SOFT_USE_ALLOC */
 };
 
@@ -121,6 +123,7 @@ struct soft_range {
     struct CUmemPoolHandle_st *pool; /* of pool memory, as the next two */
     struct soft_marker *born;        /* the allocation in its stream */
     struct soft_gap *gap;            /* the gap record for when it is freed */
+    struct soft_graph_memory *graph; /* of memory that a graph's node allocates; NULL: none does */
     struct soft_view view;           /* of plain memory with its own chunks */
     struct soft_advice *advice; /* of managed memory: parts in order; NULL: no advice was given */
     size_t advice_count;
@@ -238,6 +241,8 @@ struct soft_op {
     int is_stale;                 /* its memory was free when the graph was launched */
     struct soft_backing *backing; /* of an alloc or free of `width` bytes at `to.address` */
     size_t offset;                /* in the backing */
+    uint32_t stack;               /* of the call that queued it; 0: unknown */
+    struct soft_graph_memory *graph_memory; /* of a graph's node that allocates or frees */
 };
 
 struct soft_stream {
@@ -298,6 +303,17 @@ struct soft_hold {
     uint64_t count;
 };
 
+/* Pool memory that a node of a graph allocates (soft_graph_memory.c). Its address is in other
+ * nodes, so it is held while a node refers to it. */
+struct soft_graph_memory {
+    unsigned refs;             /* of nodes */
+    struct soft_range *range;  /* NULL: the pool's memory has ended */
+    struct CUgraph_st *graph;  /* whose capture allocated it and has not freed it; NULL: none */
+    int is_live;               /* a launch has allocated it, and nothing has freed it since */
+    struct soft_marker *freed; /* the last free in its stream; NULL: none */
+    struct soft_graph_memory *next; /* in acre__soft.graph_memory_over */
+};
+
 /* The nodes of a graph, in capture order, and the objects that it holds. A graph has its own work.
  * An executable has a copy, which its launches keep until they are done. */
 struct soft_work {
@@ -310,7 +326,8 @@ struct soft_work {
 struct CUgraph_st {
     struct acre__node node; /* key: own address */
     struct soft_work *work;
-    unsigned capturing; /* number of streams that are captured into it */
+    unsigned capturing;          /* number of streams that are captured into it */
+    struct CUgraphExec_st *exec; /* of a graph that allocates memory: its one executable, or NULL */
 };
 
 struct CUgraphExec_st {
@@ -318,6 +335,7 @@ struct CUgraphExec_st {
     struct CUctx_st *ctx;   /* that destroys it */
     struct soft_work *work;
     struct soft_marker *launched; /* end of its last launch; NULL: none */
+    int is_auto_free;             /* a launch frees what earlier ones allocated and did not free */
 };
 
 struct CUmod_st {
@@ -340,7 +358,8 @@ struct CUctx_st {
     unsigned flags, flags_now; /* of the device's state; as cuCtxSetFlags left them */
     size_t limits[SOFT_LIMITS];
     unsigned char peers[ACRE__SOFT_DEVICES_MAX];
-    CUresult lost; /* sticky error; 0: none */
+    CUresult lost;  /* sticky error; 0: none */
+    char why[1024]; /* the report of the error; empty: none */
     struct soft_slab *slabs;
     struct soft_stream *streams;
     struct soft_stream *legacy, *gather;
@@ -404,10 +423,11 @@ struct soft_state {
     struct CUctx_st *free_contexts; /* records of destroyed contexts, for reuse */
     struct acre__tree ranges, mappings, handles, events, modules;
     struct acre__tree graphs, execs, objects;
-    struct CUuserObject_st *dying, *dying_late; /* objects without references (soft_object.c) */
-    struct acre__tree free_addresses, windows;  /* for soft_address.c */
-    struct acre__tree files;                    /* chunks with their own memfd, by inode */
-    struct acre__tree pools, segments;          /* see soft_pool_types.h */
+    struct CUuserObject_st *dying, *dying_late;  /* objects without references (soft_object.c) */
+    struct soft_graph_memory *graph_memory_over; /* without nodes, to be returned to its pool */
+    struct acre__tree free_addresses, windows;   /* for soft_address.c */
+    struct acre__tree files;                     /* chunks with their own memfd, by inode */
+    struct acre__tree pools, segments;           /* see soft_pool_types.h */
     int is_past_kept; /* a pool has allocated, so streams and markers record their past */
     struct CUstream_st *free_streams;
     struct acre__tree stream_handles; /* all CUstream_st ever created (soft_stream_api.c) */
@@ -428,7 +448,7 @@ struct soft_state {
     uint64_t slot_legacy[SOFT_SLOTS]; /* of ended streams: epoch joined by the legacy stream */
     size_t slot_high;
     size_t report_count;
-    char report[1024];
+    char report[1024], latest[1024]; /* the first one and the latest */
     uint64_t random;
 };
 

@@ -4,7 +4,10 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "device/device.h"
+#include "space/gone.h"
+#include "watch/origin.h"
 
 static struct {
     struct acre__lock lock;
@@ -25,12 +28,16 @@ static struct acre__block *book_find(uint64_t address) {
 }
 
 static void book_insert(struct acre__block *block) {
+    acre__gone_cut(block->node.key, block->bytes);
     block->is_entered = acre__tree_insert(&book.blocks, &block->node);
 }
 
+/* The program keeps memory that it registered, so that memory is not freed. */
 static void book_take_out(struct acre__block *block) {
     acre__tree_remove(&book.blocks, &block->node);
     block->is_entered = 0;
+    if (block->owner != ACRE__OWNED_BY_PROGRAM)
+        acre__gone_add(block->node.key, block->bytes);
 }
 
 int acre__book_add(struct acre__block *block) {
@@ -58,7 +65,8 @@ static const char *owner_call(enum acre__owned_by owner) {
     case ACRE__OWNED_BY_HEAP:
         return "belongs to a heap: acre_heap_free frees its blocks, in a kernel";
     case ACRE__OWNED_BY_PLAN:
-        return "belongs to a plan: acre_plan_destroy frees it";
+        return "belongs to a plan: acre_plan_free frees blocks of its loop, acre_plan_destroy the "
+               "rest";
     default:
         return "belongs to an import: acre_import_close releases it";
     }
@@ -167,16 +175,31 @@ void acre__book_pass_on(struct acre__block *block, enum acre__owned_by owner) {
     acre__lock_take(&book.lock);
     block->owner = owner;
     acre__lock_give(&book.lock);
+    if (owner != ACRE__OWNED_BY_MEM)
+        acre__origin_forget((const void *)(uintptr_t)block->node.key);
 }
 
 void acre__book_change(struct acre__block *block, uint64_t address, size_t bytes) {
     acre__lock_take(&book.lock);
-    if (block->is_entered)
-        book_take_out(block);
-    block->node.key = address;
-    block->bytes = bytes;
-    if (address)
-        book_insert(block);
+    if (block->is_entered && address == block->node.key) {
+        acre__gone_cut(address, bytes);
+        if (bytes < block->bytes)
+            acre__gone_add(address + bytes, block->bytes - bytes);
+        block->bytes = bytes;
+    } else {
+        if (block->is_entered)
+            book_take_out(block);
+        block->node.key = address;
+        block->bytes = bytes;
+        if (address)
+            book_insert(block);
+    }
+    acre__lock_give(&book.lock);
+}
+
+void acre__book_note_freed(const void *p, size_t bytes) {
+    acre__lock_take(&book.lock);
+    acre__gone_add((uintptr_t)p, bytes);
     acre__lock_give(&book.lock);
 }
 
@@ -254,7 +277,7 @@ void acre__book_set_parts(acre__book_parts_fn fn) {
     acre__store(&book_parts, fn, memory_order_release);
 }
 
-int acre__book_find(const void *p, acre_mem_info *info) {
+enum acre__found acre__book_find(const void *p, acre_mem_info *info) {
     *info = (acre_mem_info){.struct_size = sizeof *info};
     acre__book_parts_fn parts = NULL;
     acre_pool *pool = NULL;
@@ -275,9 +298,10 @@ int acre__book_find(const void *p, acre_mem_info *info) {
         info->usable_bytes = block->bytes;
     }
     acre__lock_give(&book.lock);
-    if (parts)
-        parts(p, pool, info);
-    return block != NULL;
+    if (!parts)
+        return block ? ACRE__FOUND_LIVE : ACRE__FOUND_NONE;
+    parts(p, pool, info);
+    return info->pool ? ACRE__FOUND_LIVE : ACRE__FOUND_IDLE;
 }
 
 int acre__book_is_mapped(const void *p) {
@@ -288,16 +312,82 @@ int acre__book_is_mapped(const void *p) {
     return is_mapped;
 }
 
+/* Lock held. */
+static size_t book_gap(const void *p) {
+    const struct acre__node *next = acre__tree_ceil(&book.blocks, (uintptr_t)p);
+    return next ? (size_t)(next->key - (uintptr_t)p) : SIZE_MAX;
+}
+
 size_t acre__book_gap(const void *p) {
     acre__lock_take(&book.lock);
-    const struct acre__node *next = acre__tree_ceil(&book.blocks, (uintptr_t)p);
-    size_t gap = next ? (size_t)(next->key - (uintptr_t)p) : SIZE_MAX;
+    size_t gap = book_gap(p);
     acre__lock_give(&book.lock);
     return gap;
 }
 
+int acre__book_is_clear(const void *p, size_t bytes) {
+    struct acre__gone_range ignored;
+    acre__lock_take(&book.lock);
+    int is_clear = bytes <= book_gap(p) && !acre__gone_find((uintptr_t)p, bytes, &ignored);
+    acre__lock_give(&book.lock);
+    return is_clear;
+}
+
 acre_status acre__book_look(acre_device *dev, const void *p, acre_mem_info *info) {
     return acre__book_find(p, info) ? ACRE_OK : look_by_driver(dev, p, info);
+}
+
+/* Finds memory that acre freed among bytes that are not in the book. The program may have got the
+ * addresses again, without acre: `info` is what the driver knows about them, and the host can read
+ * pageable memory. */
+static int book_has_freed(const void *p, size_t bytes, const acre_mem_info *info,
+                          struct acre__gone_range *range) {
+    uint64_t begin = (uintptr_t)p;
+    bytes = bytes < UINT64_MAX - begin ? bytes : (size_t)(UINT64_MAX - begin);
+    uint64_t end = begin + bytes;
+    int is_freed = 0;
+    acre__lock_take(&book.lock);
+    if (info->kind != ACRE_KIND_PAGEABLE)
+        acre__gone_cut((uintptr_t)info->base, info->bytes);
+    while (!is_freed && acre__gone_find(begin, bytes, range)) {
+        uint64_t from = begin > range->at ? begin : range->at;
+        uint64_t to = end < range->at + range->bytes ? end : range->at + range->bytes;
+        is_freed = !acre__gone_is_readable(from, to - from);
+        if (!is_freed)
+            acre__gone_cut(from, to - from);
+    }
+    acre__lock_give(&book.lock);
+    return is_freed;
+}
+
+void acre__book_allow_idle(int is_allowed) {
+    struct acre__thread *self = acre__thread_self();
+    if (self->id != 0) /* the shared record must not be written */
+        self->uses_idle = is_allowed;
+}
+
+int acre__book_idle_is_allowed(void) {
+    return acre__thread_self()->uses_idle;
+}
+
+acre_status acre__book_look_live(acre_device *dev, const void *p, size_t bytes, const char *which,
+                                 acre_mem_info *info) {
+    enum acre__found found = acre__book_find(p, info);
+    if (found == ACRE__FOUND_IDLE && !acre__book_idle_is_allowed())
+        return acre__fail(ACRE_E_POINTER,
+                          "the %s %p is in no live block of its pool: it was freed, or never "
+                          "allocated",
+                          which, p);
+    if (found)
+        return ACRE_OK;
+    acre_status status = look_by_driver(dev, p, info);
+    struct acre__gone_range range;
+    if (status || !book_has_freed(p, bytes, info, &range))
+        return status;
+    return acre__fail(ACRE_E_POINTER,
+                      "%zu bytes of the %s at %p use memory that was freed (%llu bytes at 0x%llx)",
+                      bytes, which, p, (unsigned long long)range.bytes,
+                      (unsigned long long)range.at);
 }
 
 size_t acre__book_room(const acre_mem_info *info, const void *p) {

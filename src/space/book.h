@@ -92,6 +92,9 @@ void acre__book_pass_on(struct acre__block *block, enum acre__owned_by owner);
  * range. Address 0: the block has no memory and leaves the book. */
 void acre__book_change(struct acre__block *block, uint64_t address, size_t bytes);
 
+/* Records that memory of acre which is not in the book was freed. */
+void acre__book_note_freed(const void *p, size_t bytes);
+
 /* Adds the device's blocks, bytes and registrations to the statistics. */
 void acre__book_count(const acre_device *dev, acre_device_stats *stats);
 
@@ -104,9 +107,18 @@ uint64_t acre__book_driver_bytes(const acre_device *dev);
 typedef void (*acre__book_parts_fn)(const void *p, acre_pool *pool, acre_mem_info *info);
 void acre__book_set_parts(acre__book_parts_fn fn);
 
-/* Looks an address up in the book and fills in `info`; returns 0 if the book does not have it.
- * struct_size is set. */
-int acre__book_find(const void *p, acre_mem_info *info);
+/* What the book has at an address. */
+enum acre__found {
+    ACRE__FOUND_NONE, /* nothing */
+    ACRE__FOUND_LIVE, /* a block */
+    ACRE__FOUND_IDLE  /* memory of a pool, but no live block */
+};
+
+/* Looks an address up in the book and fills in `info`. struct_size is set. */
+enum acre__found acre__book_find(const void *p, acre_mem_info *info);
+
+/* 1 if no byte of a range outside the book is in a block, or in memory that acre freed. */
+int acre__book_is_clear(const void *p, size_t bytes);
 
 /* 1 if the address is in a block that consists of chunks: host and device then use the same
  * address. */
@@ -118,6 +130,16 @@ size_t acre__book_gap(const void *p);
 
 /* Classifies an address: from the book, else by `dev`'s driver. struct_size is set. */
 acre_status acre__book_look(acre_device *dev, const void *p, acre_mem_info *info);
+
+/* As acre__book_look, for `bytes` bytes that a call is about to use; returns ACRE_E_POINTER if acre
+ * freed some of them. `which` names them in the detail. */
+acre_status acre__book_look_live(acre_device *dev, const void *p, size_t bytes, const char *which,
+                                 acre_mem_info *info);
+
+/* While allowed, copies and fills of the calling thread may use memory of pools outside live
+ * blocks: for pools that check their free blocks. */
+void acre__book_allow_idle(int is_allowed);
+int acre__book_idle_is_allowed(void);
 
 /* Bytes from `p` to the end of its block; SIZE_MAX for pageable memory, whose end is unknown. */
 size_t acre__book_room(const acre_mem_info *info, const void *p);

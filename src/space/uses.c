@@ -143,7 +143,7 @@ acre_status acre__uses_record_peer(struct acre__uses *uses, acre_device *dev, ac
         return status;
     if (acre__device_call_relaxed(dev, &call))
         call.code = uses_mark(uses, dev, stream, &is_captured, &what);
-    status = acre__device_done(dev, &call, what);
+    status = acre__stream_done(dev, stream, &call, what);
     return is_captured ? acre__fail(ACRE_E_CAPTURING, "the stream is being captured") : status;
 }
 
@@ -201,7 +201,7 @@ acre_status acre__uses_join(struct acre__uses *uses, acre_stream stream) {
         for (struct acre__use *use = uses->first; use && !call.code; use = use->next)
             if (use->is_pending)
                 call.code = uses->dev->drv->cuStreamWaitEvent(stream, use->event, 0);
-    return acre__device_done(uses->dev, &call, "cuStreamWaitEvent");
+    return acre__stream_done(uses->dev, stream, &call, "cuStreamWaitEvent");
 }
 
 void acre__uses_append(struct acre__uses *uses, struct acre__uses *other) {

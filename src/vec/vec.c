@@ -111,11 +111,17 @@ acre_status acre_vec_get_info(const acre_vec *vec, acre_vec_info *info) {
 
 /* ---- growing ---- */
 
-/* Bytes of `count` elements; ACRE_E_INVALID on overflow. */
-static acre_status vec_bytes(const acre_vec *vec, size_t count, size_t *bytes) {
+/* The status for more elements than any memory can hold. */
+static acre_status vec_out_of_memory(const acre_vec *vec) {
+    return vec->kind == ACRE_KIND_PINNED ? ACRE_E_HOST_MEMORY : ACRE_E_DEVICE_MEMORY;
+}
+
+/* Computes the bytes of `count` elements. Returns `too_many` if no size_t holds them. */
+static acre_status vec_bytes(const acre_vec *vec, size_t count, acre_status too_many,
+                             size_t *bytes) {
     if (__builtin_mul_overflow(count, vec->element_bytes, bytes) || *bytes > PTRDIFF_MAX)
-        return acre__fail(ACRE_E_INVALID, "%zu elements of %zu bytes are too many", count,
-                          vec->element_bytes);
+        return acre__fail(too_many, "%zu elements of %zu bytes are more than any memory holds",
+                          count, vec->element_bytes);
     return ACRE_OK;
 }
 
@@ -125,9 +131,10 @@ static acre_status grow_begin(acre_vec *vec, size_t count, size_t step, acre_str
                               struct acre__vec_growth *growth, size_t *total) {
     *growth = (struct acre__vec_growth){.stream = stream, .before = vec->way->place(vec)};
     if (__builtin_add_overflow(vec->count, count, total))
-        return acre__fail(ACRE_E_INVALID, "adding %zu elements to %zu overflows", count,
+        return acre__fail(vec_out_of_memory(vec),
+                          "%zu elements more than %zu are more than any memory holds", count,
                           vec->count);
-    acre_status status = vec_bytes(vec, *total, &growth->need);
+    acre_status status = vec_bytes(vec, *total, vec_out_of_memory(vec), &growth->need);
     if (status || growth->need <= growth->before.mapped)
         return status;
     growth->wish = growth->before.mapped + step;
@@ -201,16 +208,20 @@ static acre_status vec_grow(acre_vec *vec, size_t count, acre_stream stream) {
 
 acre_status acre_vec_grow(acre_vec *vec, size_t count, acre_stream stream) {
     acre_status status = acre__vec_enter(vec);
-    if (status || grow_fast(vec, count))
-        return status;
-    status = vec_freeze(vec);
-    return status ? status : vec_thaw(vec, vec_grow(vec, count, stream));
+    if (status == ACRE_OK && grow_fast(vec, count))
+        return ACRE_OK;
+    if (status == ACRE_OK)
+        status = vec_freeze(vec);
+    if (status == ACRE_OK)
+        status = vec_thaw(vec, vec_grow(vec, count, stream));
+    return acre__in_call(status, "acre_vec_grow");
 }
 
-acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream) {
+static acre_status vec_reserve(acre_vec *vec, size_t count, acre_stream stream) {
     struct acre__vec_growth growth = {.stream = stream};
     acre_status status = acre__vec_enter(vec);
-    if (status || (status = vec_bytes(vec, count, &growth.need)) || (status = vec_freeze(vec)))
+    if (status || (status = vec_bytes(vec, count, ACRE_E_ADDRESS_SPACE, &growth.need)) ||
+        (status = vec_freeze(vec)))
         return status;
     growth.before = vec->way->place(vec);
     if (growth.need > growth.before.room)
@@ -222,6 +233,10 @@ acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream) {
     return vec_thaw(vec, status);
 }
 
+acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream) {
+    return acre__in_call(vec_reserve(vec, count, stream), "acre_vec_reserve");
+}
+
 /* ---- appending ---- */
 
 /* Refuses a captured stream before anything changes: the copy would become part of a graph, but the
@@ -229,8 +244,7 @@ acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream) {
 static acre_status append_check(acre_vec *vec, acre_stream stream) {
     acre_status status = acre__stream_check(vec->dev, stream);
     return status ? status
-                  : acre__stream_not_captured(vec->dev, stream,
-                                              "acre_vec_append: the stream is being captured");
+                  : acre__stream_not_captured(vec->dev, stream, "the stream is being captured");
 }
 
 /* Copies the new elements into place. *is_queued is 1 if the copy may still be in flight after a
@@ -257,7 +271,7 @@ static acre_status vec_append(acre_vec *vec, const void *from, size_t count, acr
     int is_queued = 0;
     acre_status status = append_check(vec, stream);
     if (status == ACRE_OK)
-        status = vec_bytes(vec, count, &bytes);
+        status = vec_bytes(vec, count, vec_out_of_memory(vec), &bytes);
     if (status)
         return status;
     step = step < VEC_STEP_MOST ? step : VEC_STEP_MOST;
@@ -274,12 +288,15 @@ static acre_status vec_append(acre_vec *vec, const void *from, size_t count, acr
 
 acre_status acre_vec_append(acre_vec *vec, const void *from, size_t count, acre_stream stream) {
     acre_status status = acre__vec_enter(vec);
-    if (status || !count)
-        return status;
-    if (!from)
-        return acre__fail(ACRE_E_NULL, "acre_vec_append: from is NULL");
-    status = vec_freeze(vec);
-    return status ? status : vec_thaw(vec, vec_append(vec, from, count, stream));
+    if (status == ACRE_OK && !count)
+        return ACRE_OK;
+    if (status == ACRE_OK)
+        status = acre__not_null(from, "from");
+    if (status == ACRE_OK)
+        status = vec_freeze(vec);
+    if (status == ACRE_OK)
+        status = vec_thaw(vec, vec_append(vec, from, count, stream));
+    return acre__in_call(status, "acre_vec_append");
 }
 
 /* ---- shrinking ---- */
@@ -315,16 +332,17 @@ static acre_status vec_shrink_by(acre_vec *vec, size_t count, acre_stream stream
 
 acre_status acre_vec_shrink(acre_vec *vec, size_t count, acre_stream stream) {
     acre_status status = vec_freeze(vec);
-    return status ? status : vec_thaw(vec, vec_shrink_by(vec, count, stream));
+    if (status == ACRE_OK)
+        status = vec_thaw(vec, vec_shrink_by(vec, count, stream));
+    return acre__in_call(status, "acre_vec_shrink");
 }
 
 acre_status acre_vec_resize(acre_vec *vec, size_t count, acre_stream stream) {
     acre_status status = vec_freeze(vec);
-    if (status)
-        return status;
-    status = count < vec->count ? vec_shrink_by(vec, vec->count - count, stream)
-                                : vec_grow(vec, count - vec->count, stream);
-    return vec_thaw(vec, status);
+    if (status == ACRE_OK)
+        status = vec_thaw(vec, count < vec->count ? vec_shrink_by(vec, vec->count - count, stream)
+                                                  : vec_grow(vec, count - vec->count, stream));
+    return acre__in_call(status, "acre_vec_resize");
 }
 
 acre_status acre_vec_shrink_to_fit(acre_vec *vec, acre_stream stream) {

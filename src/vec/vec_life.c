@@ -4,10 +4,12 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/round.h"
+#include "base/run.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "space/steps.h"
 #include "vec/vec.h"
+#include "watch/origin.h"
 
 /* Exporting a chunk costs 1.1 ms whatever its size, so shareable vecs have few, large chunks. */
 #define VEC_CHUNK_BYTES ((size_t)2 << 20)
@@ -164,6 +166,8 @@ static void vec_end(acre_vec *vec) {
 
 /* ---- devices ---- */
 
+static const struct acre__what vec_what = {"acre_vec_create", "vec", "vec", "vecs"};
+
 /* Destroys the vecs that are left when the program closes the device. */
 static void vecs_close(acre_device *dev) {
     unsigned long long count = 0, bytes = 0;
@@ -172,9 +176,11 @@ static void vecs_close(acre_device *dev) {
         bytes += vec->now.mapped;
         vec_end(vec);
     }
-    if (count)
-        acre__log(ACRE_LOG_WARN, "vec", "%s: closed with %llu vecs not destroyed (%llu bytes)",
-                  dev->label, count, bytes);
+    if (!count || acre__origin_log_leaks(dev, &vec_what))
+        return;
+    acre__log(ACRE_LOG_WARN, "vec", "%s: closed with %llu vecs not destroyed (%llu bytes)",
+              dev->label, count, bytes);
+    acre__run_leaked("acre_vec_create", count, bytes, NULL);
 }
 
 static void vec_stats(acre_device *dev, acre_device_stats *stats) {
@@ -215,6 +221,11 @@ acre_status acre_vec_create(acre_device *device, size_t element_bytes,
         return status;
     }
     acre__live_add(&acre__vecs, &made->live, device);
+    if (acre__stacks_are_on()) { /* a thread may map ahead already */
+        acre__lock_take(&made->change);
+        (void)acre__origin_add(made, made->now.mapped, &vec_what, device, device->label);
+        acre__lock_give(&made->change);
+    }
     *vec = made;
     return ACRE_OK;
 }
@@ -270,6 +281,7 @@ acre_status acre_vec_destroy(acre_vec *vec, acre_stream stream) {
         return status;
     if (!acre__live_take(&acre__vecs, vec, &status))
         return status;
+    (void)acre__origin_free(vec);
     vec_close(vec);
     return ACRE_OK;
 }

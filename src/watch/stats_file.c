@@ -15,6 +15,7 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "base/status.h"
 #include "watch/watch_file.h"
 
@@ -94,11 +95,11 @@ static int stats_map(int fd) {
 /* Lock held. As acre__trace_begin: a bad name is an error, since the user chose it; other failures
  * are warnings. */
 static acre_status stats_begin(const char *path) {
-    char file[ACRE__WATCH_PATH_BYTES];
+    char file[ACRE__PATH_BYTES];
     int fd;
-    acre_status status = acre__watch_path(path, file)
-                             ? acre__watch_open(file, ACRE__STATS_MAGIC, &fd)
-                             : acre__fail(ACRE_E_INVALID, "the name is too long");
+    acre_status status = acre__parse_path(path, strlen(path), file)
+                             ? acre__fail(ACRE_E_INVALID, "the name is too long")
+                             : acre__watch_open(file, ACRE__STATS_MAGIC, &fd);
     if (status && status != ACRE_E_BUSY)
         return acre__fail(ACRE_E_CONFIG, "ACRE_STATS: %s", acre_last_detail());
     stats.is_begun = 1;

@@ -26,7 +26,10 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/parse.h"
+#include "base/stack.h"
 #include "base/status.h"
+#include "base/symbol.h"
 #include "watch/trace_writer.h"
 #include "watch/watch_file.h"
 
@@ -34,9 +37,18 @@ enum { TRACE_LEAST_BYTES = 1 << 20 };
 #define TRACE_DEFAULT_BYTES (UINT64_C(1) << 30)
 
 _Atomic uint32_t acre__trace_generation;
+_Atomic uint32_t acre__watched;
 struct acre__clock acre__trace_clock;
 
 /* The name of a tag, kept for this trace and later ones. */
+/* A module that frames of stacks are in. */
+struct trace_module {
+    struct trace_module *next;
+    uint32_t number;     /* from 1 */
+    uint32_t generation; /* the last trace that it was written to */
+    char name[];
+};
+
 struct trace_tag {
     struct trace_tag *next;
     uint64_t tag;
@@ -51,6 +63,7 @@ static struct {
     unsigned char *map; /* the header, followed by the blocks */
     size_t map_bytes;
     int is_ring;
+    int has_stacks;
     uint32_t generations; /* number of traces so far */
     int is_begun;         /* ACRE_TRACE was read */
     uint64_t start_ns;
@@ -61,6 +74,9 @@ static struct {
     struct acre__trace_writer *writers;
     struct acre__trace_block *names; /* block for names; NULL before the first name */
     struct trace_tag *tags;
+    struct trace_module *modules; /* newest first */
+    uint32_t *stack_named;        /* by stack: the last trace that it was written to */
+    uint32_t stack_most;
 } trace = {.once = PTHREAD_ONCE_INIT,
            .control = ACRE__LOCK_INIT("trace control", ACRE__RANK_WATCH),
            .lock = ACRE__LOCK_INIT("trace", ACRE__RANK_LEAF),
@@ -84,9 +100,15 @@ static uint64_t file_bytes(uint32_t blocks) {
 
 /* ---- initialisation ---- */
 
+/* Stops the recording of events. Returns 1 if the trace was on. */
+static int trace_off(void) {
+    atomic_fetch_and_explicit(&acre__watched, ~(uint32_t)ACRE__WATCHED_TRACE, memory_order_relaxed);
+    return atomic_exchange_explicit(&acre__trace_generation, 0, memory_order_seq_cst) != 0;
+}
+
 /* A forked child does not write to the trace: the file belongs to the parent. */
 static void trace_in_child(void) {
-    atomic_store_explicit(&acre__trace_generation, 0, memory_order_relaxed);
+    (void)trace_off();
     if (trace.fd >= 0)
         close(trace.fd);
     trace.fd = -1;
@@ -104,7 +126,7 @@ static void trace_once(void) {
 
 /* Lock held: ends the trace; no further events are recorded. */
 static void trace_give_up(uint32_t state, int error) {
-    if (!atomic_exchange_explicit(&acre__trace_generation, 0, memory_order_seq_cst))
+    if (!trace_off())
         return;
     trace_header()->error = (uint32_t)error;
     __atomic_store_n(&trace_header()->state, state, __ATOMIC_RELEASE);
@@ -190,6 +212,7 @@ int acre__trace_writer_renew(struct acre__trace_writer *writer, uint32_t generat
         if (!is_new && writer->block)
             writer->block->is_open = 0;
         block = block_take(writer->thread);
+        writer->has_stacks = trace.has_stacks;
     }
     acre__lock_give(&trace.lock);
     writer->block = block;
@@ -253,6 +276,103 @@ void acre__trace_name_pool(struct acre__trace_pool *pool, uint32_t generation) {
         name_write(ACRE__TRACE_POOL_NAME, pool->id, pool->name);
         atomic_store_explicit(&pool->named, generation, memory_order_relaxed);
     }
+    acre__lock_give(&trace.lock);
+}
+
+/* Lock held: returns the number of a module, written to the trace when it is first used; 0 if out
+ * of host memory. Of a long path the end is kept. */
+static uint32_t module_number(const char *path) {
+    size_t bytes = strlen(path);
+    const char *kept = bytes > ACRE__TRACE_TEXT_MOST ? path + bytes - ACRE__TRACE_TEXT_MOST : path;
+    struct trace_module *module = trace.modules;
+    while (module && strcmp(module->name, kept) != 0)
+        module = module->next;
+    if (!module) {
+        module = malloc(sizeof *module + strlen(kept) + 1);
+        if (!module)
+            return 0;
+        *module = (struct trace_module){.next = trace.modules,
+                                        .number = trace.modules ? trace.modules->number + 1 : 1};
+        memcpy(module->name, kept, strlen(kept) + 1);
+        trace.modules = module;
+    }
+    if (module->generation != trace.generations) {
+        name_write(ACRE__TRACE_MODULE_NAME, module->number, module->name);
+        module->generation = trace.generations;
+    }
+    return module->number;
+}
+
+/* Lock held: 1 if the stack is not in the trace yet and can be recorded as such. */
+static int stack_is_new(uint32_t stack) {
+    if (stack >= trace.stack_most) {
+        uint32_t most = stack + 1 > 2 * trace.stack_most ? stack + 1 : 2 * trace.stack_most;
+        uint32_t *named = realloc(trace.stack_named, most * sizeof *named);
+        if (!named)
+            return 0;
+        memset(named + trace.stack_most, 0, (most - trace.stack_most) * sizeof *named);
+        trace.stack_named = named;
+        trace.stack_most = most;
+    }
+    return trace.stack_named[stack] != trace.generations;
+}
+
+/* A stack as modules and offsets, which stay valid when the program has ended. The modules are part
+ * of the calling stack, so their names stay. */
+struct trace_frames {
+    unsigned count;
+    const char *modules[ACRE__STACK_MOST]; /* NULL: unknown */
+    uint64_t offsets[ACRE__STACK_MOST];
+};
+
+/* No lock held: the loader's lock is taken, and a constructor that runs under it may allocate. */
+static void frames_resolve(uint32_t stack, struct trace_frames *frames) {
+    uintptr_t addresses[ACRE__STACK_MOST] = {0};
+    frames->count = acre__stack_frames(stack, addresses);
+    for (unsigned i = 0; i < frames->count; i++) {
+        uintptr_t call = addresses[i] - 1; /* the call is in front of the return address */
+        if (!acre__symbol_module(call, &frames->modules[i], &frames->offsets[i])) {
+            frames->modules[i] = NULL;
+            frames->offsets[i] = call;
+        }
+    }
+}
+
+/* Lock held. */
+static void stack_write(uint32_t stack, const struct trace_frames *frames) {
+    char text[ACRE__TRACE_TEXT_MOST + 1] = "";
+    size_t used = 0;
+    for (unsigned i = 0; i < frames->count; i++) {
+        uint32_t module = frames->modules[i] ? module_number(frames->modules[i]) : 0;
+        char frame[40];
+        int bytes = snprintf(frame, sizeof frame, "%s%x:%llx", i ? " " : "", module,
+                             (unsigned long long)frames->offsets[i]);
+        if (used + (size_t)bytes > ACRE__TRACE_TEXT_MOST)
+            break;
+        memcpy(text + used, frame, (size_t)bytes + 1);
+        used += (size_t)bytes;
+    }
+    name_write(ACRE__TRACE_STACK, stack, text);
+    trace.stack_named[stack] = trace.generations;
+}
+
+/* Lock held. */
+static int stack_is_wanted(uint32_t stack, uint32_t generation) {
+    return atomic_load_explicit(&acre__trace_generation, memory_order_relaxed) == generation &&
+           stack_is_new(stack);
+}
+
+void acre__trace_name_stack(uint32_t stack, uint32_t generation) {
+    struct trace_frames frames;
+    acre__lock_take(&trace.lock);
+    int is_wanted = stack_is_wanted(stack, generation);
+    acre__lock_give(&trace.lock);
+    if (!is_wanted)
+        return;
+    frames_resolve(stack, &frames);
+    acre__lock_take(&trace.lock);
+    if (stack_is_wanted(stack, generation))
+        stack_write(stack, &frames);
     acre__lock_give(&trace.lock);
 }
 
@@ -321,7 +441,7 @@ static int writers_wait(void) {
 static void trace_end(void) {
     if (trace.fd < 0)
         return;
-    int was_on = atomic_exchange_explicit(&acre__trace_generation, 0, memory_order_seq_cst) != 0;
+    int was_on = trace_off();
     int is_alone = writers_wait();
     acre__lock_take(&trace.lock);
     for (uint32_t i = 0; i < trace.block_count; i++)
@@ -368,7 +488,7 @@ static void trace_write_header(void) {
     trace.start_ns = acre__clock_system_ns();
     header->start_units = acre__clock_units(&acre__trace_clock);
     header->start_real_ns = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
-    header->version = ACRE__TRACE_VERSION;
+    header->version = trace.has_stacks ? ACRE__TRACE_VERSION_STACKS : ACRE__TRACE_VERSION;
     header->header_bytes = ACRE__TRACE_HEADER_BYTES;
     header->block_bytes = ACRE__TRACE_BLOCK_BYTES;
     header->pid = (uint32_t)getpid();
@@ -392,6 +512,7 @@ static acre_status trace_open(const char *path, int fd, uint64_t limit_bytes, ui
     }
     trace.fd = fd;
     trace.is_ring = (flags & ACRE_TRACE_RING) != 0;
+    trace.has_stacks = acre__stacks_are_on();
     trace.block_count = 0;
     trace.oldest = 0;
     trace.sequence = 0;
@@ -399,6 +520,7 @@ static acre_status trace_open(const char *path, int fd, uint64_t limit_bytes, ui
     if (++trace.generations == 0)
         trace.generations = 1;
     atomic_store_explicit(&acre__trace_generation, trace.generations, memory_order_seq_cst);
+    acre__watch_add(ACRE__WATCHED_TRACE);
     for (const struct trace_tag *tag = trace.tags; tag; tag = tag->next)
         name_write(ACRE__TRACE_TAG_NAME, tag->tag, tag->name);
     acre__lock_give(&trace.lock);
@@ -408,11 +530,13 @@ static acre_status trace_open(const char *path, int fd, uint64_t limit_bytes, ui
 /* `control` held. *has_file: the file was opened, so a failure is not due to its name. */
 static acre_status trace_start(const char *path, uint64_t limit_bytes, uint32_t flags,
                                int *has_file) {
-    char file[ACRE__WATCH_PATH_BYTES];
+    char file[ACRE__PATH_BYTES];
     int fd;
     *has_file = 0;
-    if (!acre__watch_path(path, file))
+    if (acre__parse_path(path, strlen(path), file))
         return acre__fail(ACRE_E_INVALID, "the name of the trace file is too long");
+    if (acre__stacks_begin() == ACRE_OK && acre__stacks_are_on())
+        acre__watch_add(ACRE__WATCHED_STACKS);
     trace_end(); /* closes a trace that ended at its limit or on an error */
     acre_status status = acre__watch_open(file, ACRE__TRACE_MAGIC, &fd);
     if (status)

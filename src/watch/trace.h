@@ -25,6 +25,20 @@ static inline int acre__trace_is_on(void) {
         atomic_load_explicit(&acre__trace_generation, memory_order_relaxed) != 0, 0);
 }
 
+/* What records the calls of pools, as bits; a hit tests this one switch. */
+enum { ACRE__WATCHED_TRACE = 1, ACRE__WATCHED_STACKS = 2 /* watch/origin.h */ };
+extern _Atomic uint32_t acre__watched;
+
+static inline int acre__is_watched(void) {
+    return (int)__builtin_expect(atomic_load_explicit(&acre__watched, memory_order_relaxed) != 0,
+                                 0);
+}
+
+/* Sets a bit of acre__watched. */
+static inline void acre__watch_add(uint32_t bit) {
+    atomic_fetch_or_explicit(&acre__watched, bit, memory_order_relaxed);
+}
+
 /* The trace's data of a pool: part of the pool's record. */
 struct acre__trace_pool {
     uint32_t id;            /* unique in the process, never reused */
@@ -36,10 +50,10 @@ struct acre__trace_pool {
 void acre__trace_pool_init(struct acre__trace_pool *pool, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Records an allocation. Call it after the block was allocated, so that the free by its previous
- * owner comes first. */
+/* Records an allocation; `stack` is the call stack (base/stack.h), or 0. Call it after the block
+ * was allocated, so that the free by its previous owner comes first. */
 void acre__trace_alloc(struct acre__trace_pool *pool, const void *p, size_t bytes, size_t real,
-                       acre_stream stream, uint32_t tag);
+                       acre_stream stream, uint32_t tag, uint32_t stack);
 /* Records an allocation that failed. */
 void acre__trace_refused(struct acre__trace_pool *pool, size_t bytes, acre_stream stream,
                          uint32_t tag, acre_status status);
@@ -53,7 +67,8 @@ void acre__trace_free_refused(struct acre__trace_pool *pool, const void *p, acre
 /* Records a new size, and perhaps a new address, of a block. Call it before the old block is
  * freed. */
 void acre__trace_realloc(struct acre__trace_pool *pool, const void *before, const void *p,
-                         size_t bytes, size_t real, acre_stream stream, uint32_t tag);
+                         size_t bytes, size_t real, acre_stream stream, uint32_t tag,
+                         uint32_t stack);
 /* Records that the stream waits for memory of another stream. */
 void acre__trace_wait(struct acre__trace_pool *pool, acre_stream stream);
 

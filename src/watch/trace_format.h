@@ -17,8 +17,11 @@
  *
  * K is 1 for an alloc and 0 for a free, I is the place, T the time; a time of 1023 is followed by a
  * varint with the rest. All other events begin with their kind and the time as a varint, followed
- * by the fields listed at the kind below. A context is a pool, a stream and a tag, written once per
- * block. */
+ * by the fields listed at the kind below. A context is a pool, a stream, a tag and, in version 2,
+ * the call stack of an alloc, written once per block.
+ *
+ * Version 2 is written if call stacks are on (ACRE_STACKS); it differs in contexts and in the kinds
+ * STACK and MODULE_NAME. */
 #ifndef ACRE_WATCH_TRACE_FORMAT_H
 #define ACRE_WATCH_TRACE_FORMAT_H
 
@@ -30,6 +33,7 @@
 
 enum {
     ACRE__TRACE_VERSION = 1,
+    ACRE__TRACE_VERSION_STACKS = 2,
     ACRE__TRACE_HEADER_BYTES = 4096,
     ACRE__TRACE_BLOCK_BYTES = 64 << 10, /* as written; a reader uses the header's value */
     ACRE__TRACE_BLOCK_LEAST = 4096,
@@ -81,11 +85,12 @@ struct acre__trace_block {
  * `context`: a byte. `size`: a varint. `text`: its length as a varint, and its bytes. */
 enum acre__trace_kind {
     ACRE__TRACE_NONE = 0,
-    ACRE__TRACE_ALLOC = 1,         /* flags, place or address, [context], [bytes], [real - bytes] */
-    ACRE__TRACE_FREE = 2,          /* flags, place or address, [context] */
-    ACRE__TRACE_CONTEXT = 3,       /* number (a byte), pool, stream, tag: defines a context */
-    ACRE__TRACE_REALLOC = 4,       /* as alloc, then the old address: address, low byte */
-    ACRE__TRACE_FREE_AFTER = 5,    /* as free, then a number of the event */
+    ACRE__TRACE_ALLOC = 1,      /* flags, place or address, [context], [bytes], [real - bytes] */
+    ACRE__TRACE_FREE = 2,       /* flags, place or address, [context] */
+    ACRE__TRACE_CONTEXT = 3,    /* number (a byte), pool, stream, tag, in version 2 the stack or 0:
+                                   defines a context */
+    ACRE__TRACE_REALLOC = 4,    /* as alloc, then the old address: address, low byte */
+    ACRE__TRACE_FREE_AFTER = 5, /* as free, then a number of the event */
     ACRE__TRACE_FREE_REFUSED = 6,  /* as free, then -status: the previous free of it failed */
     ACRE__TRACE_REFUSED = 7,       /* context, bytes, -status: an alloc that failed */
     ACRE__TRACE_CHUNK_CREATE = 8,  /* number, bytes */
@@ -98,8 +103,10 @@ enum acre__trace_kind {
     ACRE__TRACE_POOL_NAME = 15,    /* number, text */
     ACRE__TRACE_THREAD_BEGIN = 16,
     ACRE__TRACE_THREAD_END = 17,
-    ACRE__TRACE_MARK = 18, /* text */
-    ACRE__TRACE_KINDS = 19,
+    ACRE__TRACE_MARK = 18,  /* text */
+    ACRE__TRACE_STACK = 19, /* number, text: "MODULE:OFFSET ..." (hexadecimal), innermost first */
+    ACRE__TRACE_MODULE_NAME = 20, /* number, text: the end of the path if it is too long */
+    ACRE__TRACE_KINDS = 21,
     ACRE__TRACE_SHORT = 0x80,      /* flag of the short form */
     ACRE__TRACE_SHORT_ALLOC = 0x40 /* in the short form: an alloc */
 };

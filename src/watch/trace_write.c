@@ -114,24 +114,26 @@ void acre__trace_plain(struct acre__trace_writer *writer, enum acre__trace_kind 
 
 /* ---- contexts ---- */
 
-static unsigned context_hint(const struct acre__trace_pool *pool, uint64_t stream, uint32_t tag) {
-    uint64_t mixed = (stream >> 4 ^ (uint64_t)pool->id << 32 ^ tag) * UINT64_C(0x9e3779b97f4a7c15);
-    return (unsigned)(mixed >> 58); /* less than ACRE__TRACE_HINTS */
+static unsigned context_hint(const struct acre__trace_context *wanted) {
+    uint64_t mixed = wanted->stream >> 4 ^ (uint64_t)wanted->pool << 32 ^
+                     (uint64_t)wanted->stack << 16 ^ wanted->tag;
+    return (unsigned)(mixed * UINT64_C(0x9e3779b97f4a7c15) >> 58); /* less than ACRE__TRACE_HINTS */
 }
 
-static inline int context_is(const struct acre__trace_context *context, uint32_t pool,
-                             uint64_t stream, uint32_t tag) {
-    return context->stream == stream && context->pool == pool && context->tag == tag;
+static inline int context_is(const struct acre__trace_context *context,
+                             const struct acre__trace_context *wanted) {
+    return context->stream == wanted->stream && context->pool == wanted->pool &&
+           context->tag == wanted->tag && context->stack == wanted->stack;
 }
 
 /* Finds a context of the block, or writes a new one before the event. At most ACRE__TRACE_CONTEXTS
  * per block: further contexts replace the last one. */
 static __attribute__((noinline)) uint8_t context_find(struct acre__trace_writer *writer,
                                                       struct acre__trace_pool *pool,
-                                                      uint64_t stream, uint32_t tag) {
-    uint8_t *hint = &writer->hints[context_hint(pool, stream, tag)];
+                                                      const struct acre__trace_context *wanted) {
+    uint8_t *hint = &writer->hints[context_hint(wanted)];
     for (uint32_t i = 0; i < writer->context_count; i++)
-        if (context_is(&writer->contexts[i], pool->id, stream, tag)) {
+        if (context_is(&writer->contexts[i], wanted)) {
             *hint = (uint8_t)i;
             return *hint;
         }
@@ -140,12 +142,15 @@ static __attribute__((noinline)) uint8_t context_find(struct acre__trace_writer 
         writer->context_count++;
     else
         number = ACRE__TRACE_CONTEXTS - 1;
-    writer->contexts[number] = (struct acre__trace_context){stream, pool->id, tag};
+    writer->contexts[number] = *wanted;
     unsigned char *at = put_kind(writer->at, ACRE__TRACE_CONTEXT, 0);
     *at++ = (unsigned char)number;
-    at = put_varint(at, pool->id);
-    at = put_varint(at, stream);
-    writer->at = put_varint(at, tag);
+    at = put_varint(at, wanted->pool);
+    at = put_varint(at, wanted->stream);
+    at = put_varint(at, wanted->tag);
+    writer->at = writer->has_stacks ? put_varint(at, wanted->stack) : at;
+    if (wanted->stack)
+        acre__trace_name_stack(wanted->stack, writer->generation);
     if (atomic_load_explicit(&pool->named, memory_order_relaxed) != writer->generation)
         acre__trace_name_pool(pool, writer->generation);
     *hint = (uint8_t)number;
@@ -153,13 +158,13 @@ static __attribute__((noinline)) uint8_t context_find(struct acre__trace_writer 
 }
 
 static inline uint8_t context_of(struct acre__trace_writer *writer, struct acre__trace_pool *pool,
-                                 acre_stream handle, uint32_t tag) {
-    uint64_t stream = (uintptr_t)handle;
-    uint8_t guess = writer->hints[context_hint(pool, stream, tag)];
-    return guess < writer->context_count &&
-                   context_is(&writer->contexts[guess], pool->id, stream, tag)
+                                 acre_stream stream, uint32_t tag, uint32_t stack) {
+    const struct acre__trace_context wanted = {(uintptr_t)stream, pool->id, tag,
+                                               writer->has_stacks ? stack : 0};
+    uint8_t guess = writer->hints[context_hint(&wanted)];
+    return guess < writer->context_count && context_is(&writer->contexts[guess], &wanted)
                ? guess
-               : context_find(writer, pool, stream, tag);
+               : context_find(writer, pool, &wanted);
 }
 
 /* ---- places ---- */
@@ -257,11 +262,11 @@ static __attribute__((noinline)) unsigned char *put_free(struct acre__trace_writ
 /* ---- blocks ---- */
 
 void acre__trace_alloc(struct acre__trace_pool *pool, const void *p, size_t bytes, size_t real,
-                       acre_stream stream, uint32_t tag) {
+                       acre_stream stream, uint32_t tag, uint32_t stack) {
     struct acre__trace_writer *writer = writer_enter();
     if (!writer)
         return;
-    uint8_t context = context_of(writer, pool, stream, tag);
+    uint8_t context = context_of(writer, pool, stream, tag, stack);
     uint64_t address = (uintptr_t)p, delta = writer_delta(writer);
     uint32_t index = acre__trace_hash(address), spare = spare_of(bytes, real);
     const struct acre__trace_place *place = &writer->places[index];
@@ -281,7 +286,7 @@ void acre__trace_free(struct acre__trace_pool *pool, const void *p, acre_stream 
     struct acre__trace_writer *writer = writer_enter();
     if (!writer)
         return;
-    uint8_t context = context_of(writer, pool, stream, 0);
+    uint8_t context = context_of(writer, pool, stream, 0, 0);
     uint64_t address = (uintptr_t)p, delta = writer_delta(writer);
     uint32_t index = acre__trace_hash(address);
     const struct acre__trace_place *place = &writer->places[index];
@@ -302,7 +307,7 @@ static void trace_free_with(enum acre__trace_kind kind, struct acre__trace_pool 
     struct acre__trace_writer *writer = writer_enter();
     if (!writer)
         return;
-    uint8_t context = context_of(writer, pool, stream, 0);
+    uint8_t context = context_of(writer, pool, stream, 0, 0);
     unsigned char *at = put_free(writer, kind, (uintptr_t)p, context, writer_delta(writer));
     writer_leave(writer, put_varint(at, number));
 }
@@ -317,11 +322,12 @@ void acre__trace_free_refused(struct acre__trace_pool *pool, const void *p, acre
 }
 
 void acre__trace_realloc(struct acre__trace_pool *pool, const void *before, const void *p,
-                         size_t bytes, size_t real, acre_stream stream, uint32_t tag) {
+                         size_t bytes, size_t real, acre_stream stream, uint32_t tag,
+                         uint32_t stack) {
     struct acre__trace_writer *writer = writer_enter();
     if (!writer)
         return;
-    uint8_t context = context_of(writer, pool, stream, tag);
+    uint8_t context = context_of(writer, pool, stream, tag, stack);
     unsigned char *at = put_alloc(writer, ACRE__TRACE_REALLOC, (uintptr_t)p, bytes, real, context,
                                   writer_delta(writer));
     uint64_t old = (uintptr_t)before;
@@ -339,7 +345,7 @@ static void trace_numbers(enum acre__trace_kind kind, struct acre__trace_pool *p
     struct acre__trace_writer *writer = writer_enter();
     if (!writer)
         return;
-    uint8_t context = pool ? context_of(writer, pool, stream, tag) : writer->context;
+    uint8_t context = pool ? context_of(writer, pool, stream, tag, 0) : writer->context;
     unsigned char *at = put_kind(writer->at, kind, writer_delta(writer));
     if (pool)
         *at++ = context;

@@ -12,7 +12,7 @@
 
 struct acre__trace_context {
     uint64_t stream;
-    uint32_t pool, tag;
+    uint32_t pool, tag, stack;
 };
 
 enum { ACRE__TRACE_HINTS = 64 };
@@ -30,6 +30,7 @@ struct acre__trace_writer {
     uint16_t epoch;   /* epoch of valid places */
     uint8_t context;  /* context of the last event */
     uint32_t context_count;
+    int has_stacks;                   /* the trace is of version 2 */
     uint8_t hints[ACRE__TRACE_HINTS]; /* by hash: index of the context found last */
     struct acre__trace_context contexts[ACRE__TRACE_CONTEXTS];
     struct acre__trace_place places[ACRE__TRACE_PLACES];
@@ -48,6 +49,8 @@ struct acre__trace_writer *acre__trace_writer_make(struct acre__thread *thread);
 int acre__trace_writer_renew(struct acre__trace_writer *writer, uint32_t generation);
 /* Inside: writes the pool's name, if the trace does not have it yet. */
 void acre__trace_name_pool(struct acre__trace_pool *pool, uint32_t generation);
+/* Writes a stack and its modules, once per trace. */
+void acre__trace_name_stack(uint32_t stack, uint32_t generation);
 
 /* ---- trace_write.c ---- */
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -12,24 +11,6 @@
 #include <unistd.h>
 
 #include "base/status.h"
-
-int acre__watch_path(const char *path, char out[ACRE__WATCH_PATH_BYTES]) {
-    size_t used = 0;
-    for (; *path; path++) {
-        char piece[24] = {*path};
-        if (path[0] == '%' && path[1] == 'p')
-            snprintf(piece, sizeof piece, "%ld", (long)getpid());
-        if (path[0] == '%' && (path[1] == 'p' || path[1] == '%'))
-            path++;
-        size_t bytes = strlen(piece);
-        if (used + bytes >= ACRE__WATCH_PATH_BYTES)
-            return 0;
-        memcpy(out + used, piece, bytes);
-        used += bytes;
-    }
-    out[used] = '\0';
-    return 1;
-}
 
 /* Checks that the file is empty or an earlier file of this kind, locks it and truncates it. */
 static acre_status file_check(const char *path, int fd, const char magic[8]) {

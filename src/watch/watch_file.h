@@ -7,12 +7,6 @@
 
 #include "acre.h"
 
-enum { ACRE__WATCH_PATH_BYTES = 4096 };
-
-/* Copies `path` with %p replaced by the process ID and %% by %. Returns 0 if the result is too
- * long. */
-int acre__watch_path(const char *path, char out[ACRE__WATCH_PATH_BYTES]);
-
 /* Creates the file, or truncates an existing one, and locks it while it is open. `path` is used
  * unchanged. An existing file that does not begin with `magic` is left alone. Returns
  * ACRE_E_INVALID for such a file, ACRE_E_BUSY for a file that another program is writing,

@@ -193,8 +193,9 @@ static void open_refuses_bad_options(void **state) {
 
     options.struct_size = 0;
     api_expect(acre_open("soft", &options, &device), ACRE_E_OPTIONS);
-    options = (acre_open_options){.struct_size = sizeof options, .reserved = 1};
+    options = (acre_open_options){.struct_size = sizeof options, .flags = 2};
     api_expect(acre_open("soft", &options, &device), ACRE_E_OPTIONS);
+    assert_string_equal(acre_last_detail(), "acre_open_options: unknown flags 0x2");
     options = (acre_open_options){.struct_size = sizeof options, .soft_devices = 17};
     api_expect(acre_open("soft", &options, &device), ACRE_E_INVALID);
     options = (acre_open_options){.struct_size = sizeof options, .soft_bytes = 4096};
@@ -212,6 +213,48 @@ static void open_refuses_bad_options(void **state) {
     newer.tail = 1;
     api_expect(acre_open("soft", &newer.options, &device), ACRE_E_OPTIONS);
     assert_null(device);
+}
+
+/* ACRE_OPEN_NO_SOFT: a GPU, or the reason why there is none; never the soft device. */
+static void open_without_soft_devices_opens_a_gpu_or_nothing(void **state) {
+    (void)state;
+    acre_device *device = (acre_device *)&device;
+    acre_open_options options = {.struct_size = sizeof options, .flags = ACRE_OPEN_NO_SOFT};
+    api_expect(acre_open("soft", &options, &device), ACRE_E_NO_DEVICE);
+    assert_null(device);
+    assert_string_equal(acre_last_detail(),
+                        "soft asks for a soft device, which ACRE_OPEN_NO_SOFT refuses: the program "
+                        "needs a GPU");
+    const char *const names[] = {"auto", NULL};
+    for (int i = 0; i < 2; i++) {
+        setenv("ACRE_DEVICE", "soft:0", 1);
+        api_expect(acre_open(names[i], &options, &device), ACRE_E_NO_DEVICE);
+        assert_null(device);
+        assert_string_equal(acre_last_detail(),
+                            "ACRE_DEVICE=soft:0 asks for a soft device, which ACRE_OPEN_NO_SOFT "
+                            "refuses: the program needs a GPU");
+        unsetenv("ACRE_DEVICE");
+        acre_status status = acre_open(names[i], &options, &device);
+        if (api_devices()[1]) { /* there is a GPU */
+            api_ok(status);
+            acre_device_info info = {.struct_size = sizeof info};
+            api_ok(acre_device_get_info(device, &info));
+            assert_string_equal(info.driver, "cuda");
+            api_ok(acre_close(device));
+            continue;
+        }
+        char found[512];
+        snprintf(found, sizeof found, "%s", acre_last_detail());
+        assert_null(device);
+        assert_int_equal(status, acre_open("cuda", &options, &device));
+        assert_true(status == ACRE_E_NO_DRIVER || status == ACRE_E_NO_DEVICE ||
+                    status == ACRE_E_DRIVER_OLD);
+        char wanted[1024];
+        snprintf(wanted, sizeof wanted,
+                 "no GPU is usable, and ACRE_OPEN_NO_SOFT refuses the soft device: %s",
+                 acre_last_detail());
+        assert_string_equal(found, wanted);
+    }
 }
 
 static void open_with_another_soft_setting_is_busy(void **state) {
@@ -378,6 +421,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(info_fills_what_the_caller_knows),
         cmocka_unit_test(open_refuses_what_is_no_name),
         cmocka_unit_test(open_refuses_bad_options),
+        cmocka_unit_test(open_without_soft_devices_opens_a_gpu_or_nothing),
         cmocka_unit_test(open_with_another_soft_setting_is_busy),
         cmocka_unit_test(open_refuses_unreadable_configuration),
         cmocka_unit_test(count_says_how_many),

@@ -270,14 +270,11 @@ TEST(realloc_with_wrong_arguments_is_refused) {
             size_t bytes;
             acre_status wanted;
         } cases[] = {
-            {p, 0, ACRE_E_INVALID},
-            {NULL, 0, ACRE_E_INVALID},
-            {p, SIZE_MAX, ACRE_E_INVALID},
-            {p + 1, 4096, ACRE_E_INTERIOR},
-            {p + 2 * MIB, 4096, ACRE_E_INTERIOR},
-            {p + 4 * MIB - 1, 8 * MIB, ACRE_E_INTERIOR},
-            {page, 4096, ACRE_E_POINTER},
-            {freed, 4096, ACRE_E_POINTER},
+            {p, SIZE_MAX, ACRE_E_DEVICE_MEMORY},  {NULL, SIZE_MAX, ACRE_E_DEVICE_MEMORY},
+            {p + 1, 0, ACRE_E_INTERIOR},          {page, 0, ACRE_E_POINTER},
+            {freed, 0, ACRE_E_POINTER},           {p + 1, 4096, ACRE_E_INTERIOR},
+            {p + 2 * MIB, 4096, ACRE_E_INTERIOR}, {p + 4 * MIB - 1, 8 * MIB, ACRE_E_INTERIOR},
+            {page, 4096, ACRE_E_POINTER},         {freed, 4096, ACRE_E_POINTER},
         };
         for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
             to = page;
@@ -287,7 +284,13 @@ TEST(realloc_with_wrong_arguments_is_refused) {
         }
         api_expect(acre_mem_realloc(device, p, 4096, NULL, NULL), ACRE_E_NULL);
         expect_block(device, p, 4 * MIB);
-        api_ok(acre_mem_free(device, p));
+        to = page;
+        api_ok(acre_mem_realloc(device, NULL, 0, NULL, &to));
+        assert_null(to);
+        to = page;
+        api_ok(acre_mem_realloc(device, p, 0, NULL, &to)); /* frees it */
+        assert_null(to);
+        api_expect(acre_mem_free(device, p), ACRE_E_POINTER);
         api_ok(acre_close(device));
     }
 }

@@ -51,10 +51,10 @@ API_TEST(vec_past_the_card_or_its_addresses_is_refused_and_unchanged) {
         check_unchanged(vec, &before);
         const size_t counts[] = {SIZE_MAX, SIZE_MAX / ELEMENT, (size_t)1 << 62, SIZE_MAX - 100};
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-            api_expect(acre_vec_grow(vec, counts[i], NULL), ACRE_E_INVALID);
-            api_expect(acre_vec_resize(vec, counts[i], NULL), ACRE_E_INVALID);
-            api_expect(acre_vec_reserve(vec, counts[i], NULL), ACRE_E_INVALID);
-            api_expect(acre_vec_append(vec, &about, counts[i], NULL), ACRE_E_INVALID);
+            api_expect(acre_vec_grow(vec, counts[i], NULL), ACRE_E_DEVICE_MEMORY);
+            api_expect(acre_vec_resize(vec, counts[i], NULL), ACRE_E_DEVICE_MEMORY);
+            api_expect(acre_vec_reserve(vec, counts[i], NULL), ACRE_E_ADDRESS_SPACE);
+            api_expect(acre_vec_append(vec, &about, counts[i], NULL), ACRE_E_DEVICE_MEMORY);
             check_unchanged(vec, &before);
         }
         api_ok(acre_vec_grow(vec, 1, NULL));

@@ -36,7 +36,7 @@ LAYERS = {
 NARROW = [("src/plan/place*", {"base"})]
 
 # Programs may include their own folder and include/. Those below may also include layers of src/.
-PROGRAMS = ["cli", "shim", "standin", "python", "examples", "bench"]
+PROGRAMS = ["cli", "shim", "standin", "report", "python", "examples", "bench"]
 PROGRAM_EXTRAS = [
     ("shim/*", {"driver"}),
     ("standin/*", {"soft", "driver", "base"}),
@@ -46,14 +46,15 @@ PROGRAM_EXTRAS = [
     ("cli/cmd_plan*", {"plan", "base"}),
     ("cli/wishes*", {"plan"}),
     ("cli/cmd_run*", {"base"}),
+    ("cli/frames*", {"base"}),
     ("cli/cmd_replay*", {"base"}),
     ("cli/replay*", {"device", "driver"}),
     ("cli/trace_decode*", {"watch"}),
     ("cli/stats_read*", {"watch"}),
 ]
 
-# A program that is part of another one, and may include its headers.
-PART_OF = {"bench": "cli"}
+# A folder whose code is linked together with that of another one, and may include its headers.
+PART_OF = {"bench": "cli", "cli": "report", "standin": "report"}
 
 # The toolkit's headers, which src/driver/cuda_abi.h replaces.
 TOOLKIT = ["cuda.h", "cuda_runtime*.h"]

@@ -23,7 +23,7 @@ last=
 unset ACRE_DEVICE ACRE_CUDA_LIBRARY ACRE_SOFT_DEVICES ACRE_SOFT_SEED ACRE_SOFT_CHECK ACRE_FAULT \
     ACRE_COPY_THREADS ACRE_COPY_STAGE_BYTES ACRE_VMM ACRE_CHUNK_CACHE_BYTES ACRE_CHUNK_LIMIT_BYTES \
     ACRE_ADDRESS_BYTES ACRE_TRACE ACRE_TRACE_BYTES ACRE_TRACE_RING ACRE_STATS ACRE_SOFT_LIBRARIES \
-    ACRE_RUN NO_COLOR
+    ACRE_RUN ACRE_LOG ACRE_DEBUG ACRE_STACKS NO_COLOR
 export LC_ALL=C
 # On aarch64 the sanitizer's leak check takes seconds per process: only run_leaks enables it.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
@@ -108,7 +108,7 @@ make_broken() {
 }
 
 # expect_borne COMMAND FILE BYTES AT...: with BYTES written at each AT in turn, the command reports
-# an error or succeeds.
+# an error, finds damage or succeeds.
 expect_borne() {
     local command=$1 file=$2 bytes=$3 at
     shift 3
@@ -116,7 +116,7 @@ expect_borne() {
         make_broken "$file" "$at" "$bytes"
         run "$acre" "$command" broken
         expect_no_crash
-        check "exit code 0 or 2" test "$rc" -eq 0 -o "$rc" -eq 2
+        check "exit code 0, 1 or 2" test "$rc" -le 2
     done
 }
 

@@ -34,7 +34,8 @@ expect_err 'warning.*ACRE_SOFT_BYTE\b.*ACRE_SOFT_BYTES'
 
 # No driver library, and a file that is not a library.
 run ACRE_CUDA_LIBRARY=/nonexistent "$acre" info --device cuda
-expect_refused '^acre: cannot open cuda: the driver library is not installed'
+expect_refused '^acre: cannot open cuda: cannot load the CUDA driver /nonexistent'
+check "the reason is said once" test "$(grep -c 'cannot' "$err")" -eq 1
 run ACRE_CUDA_LIBRARY=/nonexistent "$acre" demo --device cuda
 expect_refused '^acre: cannot open cuda: '
 echo 'not a library' >fake.so

@@ -397,7 +397,7 @@ if ! is_sanitized; then
 fi
 run "$acre" bench plan --case frag
 expect_rc 64
-expect_err "the suite plan has no case 'frag'"
+expect_err "the suite plan has no case 'frag'; its cases are: place, loop, want$"
 run "$no_gpu" ACRE_VMM=no "$acre" bench plan --device soft --quick --json
 expect_rc 0
 run "$no_gpu" ACRE_SOFT_BYTES=16MiB "$acre" bench plan --device soft --quick --json
@@ -434,7 +434,7 @@ expect_err '^acre: cannot write /dev/full: No space left'
 
 run "$acre" bench nothing
 expect_rc 64
-expect_err "there is no suite 'nothing'"
+expect_err "there is no suite 'nothing'; the suites are: ground, copy, pin, grow, pool, heap, plan$"
 
 run "$acre" bench --device moon
 expect_rc 2

@@ -26,10 +26,20 @@ check "page knows light and dark" grep -q 'prefers-color-scheme: dark' "$page"
 # The only URLs are names of XML namespaces; nothing is fetched.
 check "page needs nothing from outside" sh -c \
     "! grep -E '(src|href)=|url[(]|@import|<script|<link' '$page'"
-check "every speed is drawn" test "$(grep -c ' GB/s</text>' "$page")" -eq 4
-check "both arrays are drawn" test "$(grep -c '</title></polyline>' "$page")" -eq 2
-check "every event is drawn" test "$(grep -c '<circle' "$page")" -eq 12
-check "every wish is drawn" test "$(grep -c '</title></path>' "$page")" -ge 50
+# Each drawing is there twice, for wide and for narrow screens.
+check "a page for phones" grep -q '@media (max-width: 50rem)' "$page"
+check "three narrow drawings" test "$(grep -c '<div class="narrow">' "$page")" -eq 3
+check "every speed is drawn" test "$(grep -c ' GB/s</span>' "$page")" -eq 4
+check "both arrays are drawn" test "$(grep -c '</title></polyline>' "$page")" -eq 4
+check "every event is drawn" test "$(grep -c '<circle' "$page")" -eq 24
+check "every wish is drawn" test "$(grep -c '</title></path>' "$page")" -ge 100
+for title in 'time since the first call' 'size of the array' 'cumulative time' address; do
+    check "an axis is called $title" test "$(grep -c ">$title</text>" "$page")" -ge 2
+done
+check "the copies have a unit" grep -q 'bandwidth in GB/s' "$page"
+today=$(date -u +%Y-%m-%d)
+check "the chart has device and date" grep -Eq ">(soft|cuda):0, [^<]*; $today</text>" "$page"
+check "the page has device and date" grep -Eq "on (soft|cuda):0, .*; $today</p>" "$page"
 picture=$work/acre-demo/plan.svg
 check "the picture is well-formed" \
     python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$picture"
@@ -37,6 +47,8 @@ check "every wish is drawn there too" test "$(grep -c '</title></path>' "$pictur
 
 run "$no_gpu" "${smaller[@]}" "$acre" demo --json --output deep/er/page
 expect_rc 0
+check "a soft device has no bus id" sh -c "! grep -E '[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}' deep/er/page/index.html"
+expect_json '.device.bus_id == null'
 expect_json '.schema == "acre-demo/1" and .device.driver == "soft"'
 expect_json '[.parts[].part] == ["device", "streams and events", "kinds of memory", "copies",
     "pool", "growing array", "plan", "CUDA\u0027s own calls", "limbo and trim"]'
@@ -55,6 +67,33 @@ check "page in a folder of its own" test -s deep/er/page/index.html
 # An existing folder is used, and an old page is replaced.
 run "$no_gpu" "$small" "$acre" demo --output deep/er/page
 expect_rc 0
+
+# A page or a picture that acre did not write is replaced only with --force. Nothing runs before
+# the refusal.
+for file in index.html plan.svg; do
+    mkdir -p site
+    echo '<html><title>my page</title></html>' >"site/$file"
+    run "$no_gpu" "$small" "$acre" demo -o site
+    expect_rc 2
+    expect_no_out
+    expect_err "^acre: cannot write site/$file: acre did not write the existing file; choose another file, or replace it with --force$"
+    check "the file is unchanged" grep -q 'my page' "site/$file"
+    check "no other file is written" test "$(ls site)" = "$file"
+    run "$no_gpu" "$small" "$acre" demo -o site --force
+    expect_rc 0
+    check "the file is replaced" sh -c "! grep -q 'my page' site/$file"
+    rm -r site
+done
+
+# '-' writes the page to standard output.
+run "$no_gpu" "$small" "$acre" demo --output -
+expect_rc 0
+check "it is the page" grep -q '<title>acre demo</title>' "$out"
+check "and nothing else" python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$out"
+check "no folder" test ! -e ./-
+run "$acre" demo --output - --json
+expect_rc 64
+expect_err '--json and --output - both write to standard output: choose one'
 
 # expect_no_page FOLDER MESSAGE: no page can be written there.
 expect_no_page() {

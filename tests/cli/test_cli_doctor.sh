@@ -46,6 +46,12 @@ expect_rc 2
 expect_out 'problem.*ACRE_SOFT_BYTES'
 expect_err 'no device could be opened'
 
+# Without a GPU the automatic choice is the soft device, which has no kernels of .cu files.
+run "$no_gpu" "$acre" doctor --json
+expect_json '.checks[] | select(.name == "automatic choice")
+    | .result == "ok" and (.text | test("^soft:0, acre soft device; it cannot run kernels compiled by nvcc: "
+        + "a program that needs a GPU opens its device with ACRE_OPEN_NO_SOFT, or runs with ACRE_DEVICE=cuda$"))'
+
 # The selected device is not available, others are: a finding.
 run "$no_gpu" ACRE_DEVICE=cuda "$acre" doctor --json
 expect_rc 1

@@ -56,7 +56,7 @@ run "$acre" reply
 expect_rc 64
 expect_no_out
 expect_err "there is no command 'reply'; did you mean 'replay'"
-expect_err 'info, doctor, demo, replay, plan, bench, trace, stats, run'
+expect_err 'info, doctor, demo, replay, plan, bench, trace, stats, symbolize, run'
 
 run "$acre" "$(head -c 5000 /dev/zero | tr '\0' x)"
 expect_rc 64
@@ -64,6 +64,45 @@ expect_err 'there is no command'
 
 run "$acre" ''
 expect_rc 64
+
+# -h is --help in every command, also behind other options; so is -?.
+run "$acre" -h
+expect_rc 0
+check "-h is --help" cmp "$out" "$work/help"
+sed -n '/^Commands:/,/^$/ s/^  \([a-z]*\) .*/\1/p' "$work/help" >"$work/commands"
+check "there are commands" test -s "$work/commands"
+while read -r command; do
+    run "$acre" "$command" --help
+    cp "$out" "$work/help.$command"
+    run "$acre" "$command" -h
+    expect_rc 0
+    expect_no_err
+    check "$command -h is --help" cmp "$out" "$work/help.$command"
+done <"$work/commands"
+for words in 'info --json -h' 'plan b.csv -h' 'bench -qh' 'info -?'; do
+    # shellcheck disable=SC2086 # the words of a command
+    run "$acre" $words
+    expect_rc 0
+    expect_out '^Usage: acre '
+    expect_out '^  -h, --help '
+done
+run "$acre" info --usage
+expect_rc 0
+expect_out '^Usage: acre info '
+
+# A letter means the same in every command. ("--out" of plan is the "--output" of others.)
+grep -hoE '^  -., --[a-z-]+' "$work"/help.* "$work/help" | sed 's/--out$/--output/' | sort -u |
+    grep -v -- '-?' >"$work/letters"
+check "letters were found" test "$(wc -l <"$work/letters")" -gt 10
+check "one meaning for each letter" test -z "$(cut -c3-4 "$work/letters" | uniq -d)"
+
+# --help has all variables but those that users do not set.
+grep -oE '^    X\([A-Z_]+' "$ACRE_SOURCE/src/base/config.h" | sed 's/.*(/ACRE_/' | sort >"$work/all"
+grep -oE '^  ACRE_[A-Z_]+' "$work/help" | tr -d ' ' | sort -u >"$work/shown"
+check "there are variables" test -s "$work/all"
+check "five are internal" test "$(comm -23 "$work/all" "$work/shown" | paste -sd' ')" = \
+    'ACRE_DATA ACRE_FAULT ACRE_REQUIRE_CUDA ACRE_RUN ACRE_SOFT_LIBRARIES'
+check "no other is shown" test -z "$(comm -13 "$work/all" "$work/shown")"
 
 run "$acre" --no-such-option info
 expect_rc 64

@@ -9,7 +9,8 @@ expect_rc 0
 expect_plain
 expect_out '^soft:0 '
 expect_out 'GiB|MiB'
-expect_err '^acre: no GPU: '
+expect_err '^acre: no GPU: cannot load the CUDA driver '
+check "a missing GPU is one line" test "$(wc -l <"$err")" -eq 1
 check "one line on stderr" test "$(wc -l <"$err")" -eq 1
 
 run "$no_gpu" "$acre" info --json

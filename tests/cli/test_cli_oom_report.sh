@@ -30,4 +30,18 @@ expect_json '[.live_by_tag[] | select(.tag == "model/weights")] == [{"tag": "mod
     "bytes": 20971520, "blocks": 1}]'
 expect_json '.steps | length > 0 and all(.do and .text and .bytes > 0)'
 
+
+# With call stacks the report names the calls that hold memory; with ACRE_DEBUG the log has it, too.
+run ACRE_DEVICE=soft ACRE_DEBUG=1 "$program"
+expect_rc 0
+expect_out '^Allocated, by call \(bytes as requested\)$'
+expect_out '^ +25165824 +24\.0 MiB  [a-z_]+ at oom_report\.c:[0-9]+, 12 blocks$'
+expect_out '^  requested by [a-z_]+ at oom_report\.c:[0-9]+$'
+expect_err '^acre: warning: pool: acre: out of memory for a block of '
+expect_err '^acre: +25165824 +24\.0 MiB  [a-z_]+ at oom_report\.c:[0-9]+, 12 blocks$'
+run ACRE_DEVICE=soft ACRE_STACKS=4 "$program" --json
+expect_json '.live_by_call | length == 3'
+expect_json '.live_by_call[0] | .bytes == 25165824 and .blocks == 12'
+run ACRE_DEVICE=soft "$program"
+check "no calls without stacks" bash -c "! grep -q 'by call' '$out'"
 finish

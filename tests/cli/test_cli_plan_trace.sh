@@ -22,6 +22,12 @@ $rmm
 1,00:00:00.0,free,0x2000,3000000,0
 1,00:00:00.0,allocate,0x2000,500000,0
 END
+# Without a GPU, one message says so for all traces.
+plan small.csv small.csv --device cuda
+expect_rc 2
+check "the reason is said once" test "$(grep -c 'cannot open the device for the pool: cannot load the CUDA driver' "$err")" -eq 1
+check "and the advice" test "$(wc -l <"$err")" -eq 2
+
 plan small.csv --out offsets.csv --svg small.svg --json
 expect_rc 0
 expect_no_err

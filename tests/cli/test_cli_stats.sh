@@ -13,6 +13,14 @@ expect_plain
 expect_out '^process [0-9]+ \(ended\), acre [0-9.]+, last written '
 expect_out '^OBJECT +COUNTER +VALUE$'
 expect_err 'has ended: these are its last figures'
+# "-" is standard input: a file or a pipe.
+"$acre" stats - <demo.stats >"$out" 2>"$err"
+expect_out '^process [0-9]+ \(ended\)'
+# shellcheck disable=SC2002 # a pipe
+cat demo.stats | "$acre" stats --json - >"$out" 2>"$err"
+expect_json '.schema == "acre-stats/1"'
+echo 'dear reader' | "$acre" stats - >"$out" 2>"$err"
+expect_err '^acre: standard input: this is not a statistics file of acre$'
 run_leaks "$acre" stats --json demo.stats
 expect_rc 0
 expect_json '.schema == "acre-stats/1" and (.is_running | not) and .pid > 0 and .rows == []'
@@ -62,6 +70,44 @@ run "$acre" stats broken
 expect_rc 0
 expect_plain
 expect_out '^\?\[31mname '
+
+# Peaks come first, and counters that are 0 are left out; the JSON has all. The program is a row of
+# kind 2, a pool, with some counters set in the file: counter k is 8 bytes at the row's values.
+cat >peaks.c <<'C'
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include "watch/stats_format.h"
+int main(void) {
+    static struct acre__stats_header header;
+    struct acre__stats_row row = {.kind = 2, .id = 1, .name = "busy pool"};
+    struct acre__stats_row idle = {.kind = 2, .id = 2, .name = "idle pool"};
+    FILE *file = fopen("demo.stats", "rb+");
+    if (!file || fread(&header, sizeof header, 1, file) != 1) {
+        return 1;
+    }
+    for (uint64_t i = 0; i < header.kinds[2].count; i++) {
+        const char *name = header.kinds[2].counters[i];
+        row.values[i] = !strcmp(name, "live_bytes")        ? 4096
+                        : !strcmp(name, "held_peak_bytes") ? 2 << 20
+                        : !strcmp(name, "refills")         ? 7
+                                                           : 0;
+    }
+    fseek(file, (long)header.header_bytes, SEEK_SET);
+    fwrite(&row, sizeof row, 1, file);
+    fwrite(&idle, sizeof idle, 1, file);
+    return fclose(file) != 0;
+}
+C
+check "the writer compiles" cc -I"$ACRE_SOURCE/src" -I"$ACRE_SOURCE/include" peaks.c -o peaks
+check "and writes" ./peaks
+run "$acre" stats demo.stats
+expect_rc 0
+printf '%s\n' 'busy pool held_peak_bytes 2 MiB' 'live_bytes 4 KiB' 'refills 7' 'idle pool all counters 0' >expected
+check "peaks first, no zeros" diff expected <(sed '1,3d; s/^ *//; s/  */ /g' "$out")
+run "$acre" stats --json demo.stats
+expect_json '.rows[0].values | length > 10 and .refills == 7 and .waits == 0'
 
 # Usage errors.
 run "$acre" stats

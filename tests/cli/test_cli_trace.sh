@@ -19,6 +19,7 @@ expect_out '^pool +[0-9]+ soft:0 device'
 expect_out '^live +peak '
 expect_out '^alloc +[0-9]+$'
 expect_out '^chunk-create +[0-9]+$'
+expect_out '^live .* allocated\) after [0-9.]+ (ns|us|ms|s); at the end 0 B in 0 blocks$'
 
 run_leaks "$acre" trace --json demo.trace
 expect_rc 0
@@ -52,11 +53,105 @@ expect_rc 0
 check "the same list" cmp "$out" list
 run "$acre" trace --pack demo.trace demo.trace
 expect_rc 2
-expect_err 'it is the trace itself'
+expect_err '^acre: cannot write demo.trace: it is the input demo.trace; choose another file, or replace it with --force$'
 check "and is left alone" "$acre" trace demo.trace
+ln demo.trace hard.trace
+ln -s demo.trace soft.trace
+for name in hard.trace soft.trace; do
+    run "$acre" trace --pack "$name" demo.trace
+    expect_rc 2
+    expect_err "^acre: cannot write $name: it is the input demo.trace; "
+done
+# Another trace is a recording, which packing must not destroy.
+cp demo.trace other.trace
+run "$acre" trace --pack other.trace demo.trace
+expect_rc 2
+expect_err '^acre: cannot write other.trace: acre did not write the existing file; '
+check "the other is left alone" cmp other.trace demo.trace
+run "$acre" trace --pack other.trace --force demo.trace
+expect_rc 0
+check "unless it is forced" gzip -t -S .trace other.trace
+run "$acre" trace --pack demo.gz demo.trace
+expect_rc 0
+
+# '-' is standard input and output.
+"$acre" trace --list - <demo.gz >dash.list
+check "stdin is read" cmp dash.list list
+"$acre" trace --pack - demo.trace >dash.gz 2>dash.err
+check "stdout is written" cmp <(gzip -dc dash.gz) demo.trace
+check "and nothing is said" test ! -s dash.err
+"$acre" trace --json - <demo.trace >"$out"
+expect_json '.file == "standard input"'
 run "$acre" trace --pack none/demo.gz demo.trace
 expect_rc 2
 expect_err 'cannot write none/demo.gz'
+
+# Live memory over time, by tag and by pool, at the peak and at the end. The example keeps 20 MiB of
+# weights, 12 activations of 2 MiB, and half of 12 inputs of 300 KiB.
+run ACRE_DEVICE=soft ACRE_TRACE=tags.trace "$ACRE_BUILD/examples/oom_report"
+expect_rc 0
+run "$acre" trace tags.trace
+expect_rc 0
+expect_out '^live +peak 47\.5 MiB requested .*; at the end 45\.8 MiB in 19 blocks$'
+expect_out '^Live memory over time: each line has the peak of [0-9.]+ (us|ms|s)$'
+check "one line is the peak" test "$(grep -cE '^ +[0-9.]+ (ns|us|ms|s) +47\.5 MiB  #{50} peak$' "$out")" -eq 1
+expect_out '^TAG +PEAK +AT PEAK +BLOCKS +AT END +BLOCKS +ALLOCS$'
+expect_out '^model/activations +24 MiB +24 MiB +12 +24 MiB +12 +12$'
+expect_out '^model/weights +20 MiB +20 MiB +1 +20 MiB +1 +1$'
+expect_out '^input +3\.5 MiB +3\.5 MiB +12 +1\.8 MiB +6 +12$'
+expect_out '^POOL +PEAK +AT PEAK +BLOCKS +AT END +BLOCKS +ALLOCS$'
+expect_out '^soft:0 device +47\.5 MiB +47\.5 MiB +25 +45\.8 MiB +19 +25$'
+expect_out '^Largest blocks at the peak \(10 of 25\)$'
+expect_out '^Largest blocks at the end \(10 of 19\)$'
+expect_out '^ +1 +20 MiB  soft:0 device  model/weights +[0-9.]+ [um]?s$'
+run "$acre" trace --json tags.trace
+expect_rc 0
+expect_json '[.by_tag[] | [.name, .peak_bytes, .at_peak_bytes, .live_bytes, .live_blocks]] ==
+    [["model/activations", 25165824, 25165824, 25165824, 12],
+     ["model/weights", 20971520, 20971520, 20971520, 1],
+     ["input", 3686400, 3686400, 1843200, 6]]'
+expect_json '([.by_tag[].live_bytes] | add) == .live_bytes and ([.by_pool[].live_bytes] | add) == .live_bytes'
+expect_json '([.by_tag[].at_peak_bytes] | add) == .peak_bytes and .damage == null'
+expect_json '(.timeline.peak_bytes | max) == .peak_bytes and (.timeline.peak_bytes | length) <= 24'
+expect_json '.timeline.step_ns * (.timeline.peak_bytes | length) > .duration_ns and .peak_ns <= .duration_ns'
+expect_json '.largest_at_peak[0].bytes == 20971520 and (.largest_at_end | length) == 10'
+
+# A tag that peaked before the program did, a block without a tag, and a block that changes its size. A
+# sanitizer build would need flags to link the program.
+if ! is_sanitized; then
+    cat >phases.c <<'C'
+#include <acre.h>
+int main(void) {
+    acre_device *device;
+    acre_pool *pool;
+    acre_stream stream;
+    void *first, *second, *plain;
+    if (acre_open("soft", NULL, &device) || acre_pool_create(device, NULL, &pool) ||
+        acre_stream_create(device, ACRE_STREAM_DEFAULT, &stream) || acre_tag_push("early") ||
+        acre_pool_alloc(pool, 8 << 20, 0, stream, &first) ||
+        acre_pool_free(pool, first, stream) || acre_tag_pop() || acre_tag_push("late") ||
+        acre_pool_alloc(pool, 1 << 20, 0, stream, &second) ||
+        acre_pool_realloc(pool, second, 12 << 20, stream, &second) ||
+        acre_tag_pop() || acre_pool_alloc(pool, 4096, 0, stream, &plain)) {
+        return 1;
+    }
+    return acre_pool_free(pool, plain, stream) != ACRE_OK;
+}
+C
+    check "the program compiles" cc -I"$ACRE_SOURCE/include" phases.c -L"$ACRE_BUILD" -lacre \
+        "-Wl,-rpath,$ACRE_BUILD" -o phases
+    run ACRE_SOFT_BYTES=64MiB ACRE_TRACE=phases.trace ./phases
+    expect_rc 0
+    run "$acre" trace phases.trace
+    expect_rc 0
+    expect_out '^late +12 MiB +12 MiB +1 +12 MiB +1 +1$'
+    expect_out '^early +8 MiB +0 B +0 +0 B +0 +1$'
+    expect_out '^\(no tag\) +4 KiB +4 KiB +1 +0 B +0 +1$'
+    expect_out '^Largest blocks at the peak \(2 of 2\)$'
+    expect_out '^Largest blocks at the end \(1 of 1\)$'
+    run "$acre" trace --json phases.trace
+    expect_json '.by_tag[] | select(.name == null) | .id == 0 and .peak_bytes == 4096'
+fi
 
 # A size limit, and a ring buffer.
 run "$no_gpu" ACRE_TRACE=small.trace ACRE_TRACE_BYTES=1MiB "$acre" bench pool --quick --device soft
@@ -109,6 +204,57 @@ for bytes in 8 100 4095 5000 "$((size - 60000))"; do
     expect_no_crash
     check "cut at $bytes" test "$rc" -eq 2 -o "$bytes" -gt 4096
 done
+# What came before the damage is shown: exit 1, and the list is the beginning of the whole one.
+for bytes in 5000 20000 60000; do
+    head -c "$bytes" demo.trace >"cut"
+    run "$acre" trace --list cut
+    expect_rc 1
+    expect_err "^acre: cut: byte $bytes: the file ends in the middle of a block; the output has the [0-9]+ events before the damage$"
+    lines=$(wc -l <"$out")
+    check "some lines" test "$lines" -gt 0 -a "$lines" -lt "$events"
+    check "the first ones" cmp "$out" <(head -n "$lines" list)
+    check "the message has their number" grep -q " the $lines events " "$err"
+done
+run "$acre" trace cut
+expect_rc 1
+expect_out '^damaged +at byte 60000: the file ends in the middle of a block; only events before it are counted$'
+expect_out "^events +$lines,"
+run_leaks "$acre" trace --json cut
+expect_rc 1
+expect_json ".events == $lines and .damage.byte == 60000 and .damage.what == \"the file ends in the middle of a block\""
+run "$acre" trace --pack cut.gz cut
+expect_rc 2
+check "a damaged trace is not packed" test ! -e cut.gz
+run "$acre" replay --device soft cut
+expect_rc 2
+expect_err '^acre: cut: byte 60000: the file ends in the middle of a block$'
+make_broken demo.trace 8192 '\377\377\377\377'
+run "$acre" trace --list broken
+expect_rc 1
+expect_err '^acre: broken: byte [0-9]+: invalid event; the output has the [0-9]+ events before the damage$'
+check "the events before it; the last one can be damaged" cmp <(head -n -1 "$out") <(head -n "$(($(wc -l <"$out") - 1))" list)
+check "not all" test "$(wc -l <"$out")" -lt "$events"
+# A second block that is damaged does not hide the first.
+make_broken demo.trace 69632 '\377\377\377\377'
+run "$acre" trace broken
+expect_rc 1
+expect_out '^damaged +at byte 69632: there is no block where one should begin; '
+# Damage at the first event of the last thread does not hide what other threads did before. A block
+# has 64 KiB, and a header of 64 bytes that begins with a magic number.
+run "$no_gpu" "${smaller[@]}" ACRE_TRACE=threads.trace "$acre" bench pool --quick --device soft --case cross-thread
+expect_rc 0
+"$acre" trace --list threads.trace >threads.list
+block=$(($(stat -c %s threads.trace) - 65536))
+while [ "$(od -An -tx4 -j "$block" -N4 threads.trace)" != ' 4b425441' ] && [ "$block" -gt 4096 ]; do
+    block=$((block - 65536))
+done
+make_broken threads.trace "$((block + 64))" '\177\177'
+run "$acre" trace --list broken
+expect_rc 1
+expect_err "^acre: broken: byte $((block + 64)): invalid event; the output has the [0-9]+ events before the damage$"
+lines=$(wc -l <"$out")
+check "most events" test "$lines" -gt 1000 -a "$lines" -lt "$(wc -l <threads.list)"
+check "the first ones" cmp "$out" <(head -n "$lines" threads.list)
 expect_borne trace demo.trace '\377\377\377\377' 8 16 4100 4104 8192 70000
 make_broken demo.trace 4096 '\377\377\377\377'
 run "$acre" trace broken
@@ -116,7 +262,14 @@ expect_rc 2
 expect_err '^acre: broken: byte 4096: there is no block where one should begin$'
 head -c 3000 demo.gz >cut.gz
 run "$acre" trace cut.gz
+expect_rc 1
+expect_err '^acre: cut.gz: byte [0-9]+: cannot read: .*unexpected end of file'
+expect_err '^acre: cut.gz: byte [0-9]+: the file ends in the middle of a block; the output has the [0-9]+ events'
+expect_out '^damaged '
+head -c 15 demo.gz >cut.gz
+run "$acre" trace cut.gz
 expect_rc 2
+expect_no_out
 
 # Usage errors.
 run "$acre" trace

@@ -439,7 +439,7 @@ ASYNC_CASE(async_pointer_older) {
     CUipcMemHandle handle;
     CUdeviceptr ptr;
     CUresult code;
-    unsigned char flag = 7;
+    unsigned int flag = 7;
     int one = 1;
 
     ptr = async_take(a, 1 << 20, a->one);
@@ -466,8 +466,7 @@ ASYNC_CASE(async_beside_capture) {
         conf_need("graph", conf.drv->cuGraphDestroy(graph));
 }
 
-/* In a capture the allocation belongs to the graph. The soft driver has no allocation nodes and
- * refuses. */
+/* In a capture the allocation belongs to the graph. */
 ASYNC_CASE(async_capture) {
     CUgraph graph = NULL;
     CUdeviceptr ptr = 0;
@@ -478,6 +477,37 @@ ASYNC_CASE(async_capture) {
     conf_code("end", conf.drv->cuStreamEndCapture(a->one, &graph));
     if (graph != NULL)
         conf_need("graph", conf.drv->cuGraphDestroy(graph));
+}
+
+/* A graph that allocates, uses and frees memory, launched twice. */
+ASYNC_CASE(async_graph) {
+    CUgraphExec exec = NULL;
+    CUgraph graph = NULL;
+    CUdeviceptr ptr = 0;
+    uint32_t *host = NULL;
+    int i;
+
+    if (conf_need("host", conf.drv->cuMemHostAlloc((void **)&host, 4096, 0)) != 0)
+        return;
+    conf_need("begin", conf.drv->cuStreamBeginCapture(a->one, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    conf_code("alloc", conf.drv->cuMemAllocAsync(&ptr, 4096, a->one));
+    conf_fact("set", ptr != 0);
+    conf_code("fill", conf.drv->cuMemsetD32Async(ptr, 77, 1024, a->one));
+    conf_code("copy", conf.drv->cuMemcpyDtoHAsync(host, ptr, 4096, a->one));
+    conf_code("free", conf.drv->cuMemFreeAsync(ptr, a->one));
+    conf_code("end", conf.drv->cuStreamEndCapture(a->one, &graph));
+    conf_code("instantiate", conf.drv->cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (i = 0; i < 2 && exec != NULL; i++) {
+        host[1023] = 0;
+        conf_code("launch", conf.drv->cuGraphLaunch(exec, a->one));
+        conf_code("sync", conf.drv->cuStreamSynchronize(a->one));
+        conf_fact("read", host[1023]);
+    }
+    if (exec != NULL)
+        conf_need("exec", conf.drv->cuGraphExecDestroy(exec));
+    if (graph != NULL)
+        conf_need("graph", conf.drv->cuGraphDestroy(graph));
+    conf_need("free-host", conf.drv->cuMemFreeHost(host));
 }
 
 /* Created streams need no current context; the default streams do. */
@@ -516,7 +546,8 @@ static const struct conf_case async_cases[] = {
     {"pointer-older", async_pointer_older, 0},
     {"kept-for-all", async_kept_for_all, 0},
     {"beside-capture", async_beside_capture, 0},
-    {"capture", async_capture, CONF_CUDA},
+    {"capture", async_capture, 0},
+    {"graph", async_graph, 0},
     {"no-context", async_no_context, 0},
 };
 CONF_GROUP(async, 0);

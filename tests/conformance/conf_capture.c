@@ -124,6 +124,23 @@ static CUresult capture_call_alloc_exchanged(void) {
     return code;
 }
 
+/* On the captured stream both calls become nodes. */
+static CUresult capture_call_alloc_async(void) {
+    CUdeviceptr ptr = 0;
+    CUresult code = conf.drv->cuMemAllocAsync(&ptr, 4096, capture.captured);
+
+    return code != CUDA_SUCCESS ? code : conf.drv->cuMemFreeAsync(ptr, capture.captured);
+}
+
+static CUresult capture_call_alloc_async_other(void) {
+    CUdeviceptr ptr = 0;
+    CUresult code = conf.drv->cuMemAllocAsync(&ptr, 4096, capture.other);
+
+    if (code == CUDA_SUCCESS)
+        conf_need("free", conf.drv->cuMemFreeAsync(ptr, capture.other));
+    return code;
+}
+
 static CUresult capture_call_free(void) {
     CUresult code = conf.drv->cuMemFree(capture.ptr);
 
@@ -431,6 +448,8 @@ static CUresult capture_call_wait_external(void) {
 CAPTURE_CASE(alloc)
 CAPTURE_CASE(alloc_exchanged)
 CAPTURE_CASE(alloc_elsewhere)
+CAPTURE_CASE(alloc_async)
+CAPTURE_CASE(alloc_async_other)
 CAPTURE_CASE(free)
 CAPTURE_CASE(host_alloc)
 CAPTURE_CASE(host_free)
@@ -602,6 +621,8 @@ static const struct conf_case capture_cases[] = {
     {"alloc", capture_alloc, 0},
     {"alloc-exchanged", capture_alloc_exchanged, 0},
     {"alloc-elsewhere", capture_alloc_elsewhere, 0},
+    {"alloc-async", capture_alloc_async, 0},
+    {"alloc-async-other", capture_alloc_async_other, 0},
     {"free", capture_free, 0},
     {"host-alloc", capture_host_alloc, 0},
     {"host-free", capture_host_free, 0},

@@ -320,6 +320,52 @@ static void fill_host(void) {
     conf_need("free", conf.drv->cuMemFreeHost(host));
 }
 
+/* ---- fills of memory that the host reads ---- */
+
+enum { FILL_TRIES = 50, FILL_BYTES = 1 << 20, FILL_PITCH = 4096 };
+
+/* Fills the whole block with that byte by one of three synchronous calls. */
+static CUresult fill_by(unsigned how, CUdeviceptr ptr, unsigned char value) {
+    switch (how) {
+    case 0:
+        return conf.drv->cuMemsetD8(ptr, value, FILL_BYTES);
+    case 1:
+        return conf.drv->cuMemsetD32(ptr, value * 0x01010101u, FILL_BYTES / 4);
+    default:
+        return conf.drv->cuMemsetD2D8(ptr, FILL_PITCH, value, FILL_PITCH, FILL_BYTES / FILL_PITCH);
+    }
+}
+
+/* Counts how often the last byte is there when a synchronous fill returns. */
+static void fill_try(const char *label, CUdeviceptr ptr) {
+    const volatile unsigned char *host = (const volatile unsigned char *)(uintptr_t)ptr;
+    unsigned how, i, there = 0;
+    CUresult code = CUDA_SUCCESS;
+
+    for (how = 0; how < 3; how++)
+        for (i = 1; i <= FILL_TRIES && code == CUDA_SUCCESS; i++) {
+            code = fill_by(how, ptr, (unsigned char)i);
+            there += host[FILL_BYTES - 1] == i;
+        }
+    conf_value(label, code, there == 3 * FILL_TRIES);
+}
+
+/* A synchronous fill of memory that the host can read is done when it returns. */
+static void fill_done(void) {
+    CUdeviceptr managed = 0;
+    void *pinned = NULL;
+
+    if (conf_need("host", conf.drv->cuMemHostAlloc(&pinned, FILL_BYTES, 0)) != 0)
+        return;
+    fill_try("pinned-done", (CUdeviceptr)(uintptr_t)pinned);
+    conf_need("free", conf.drv->cuMemFreeHost(pinned));
+    if (conf_need("managed",
+                  conf.drv->cuMemAllocManaged(&managed, FILL_BYTES, CU_MEM_ATTACH_GLOBAL)) != 0)
+        return;
+    fill_try("managed-done", managed);
+    conf_need("free", conf.drv->cuMemFree(managed));
+}
+
 static void fill_pageable(void) {
     uint32_t *host = malloc(4096);
 
@@ -333,6 +379,7 @@ static void fill_pageable(void) {
 static const struct conf_case fill_cases[] = {
     {"simple", fill_simple, 0},
     {"host", fill_host, 0},
+    {"done", fill_done, 0},
     {"bad", fill_bad, CONF_ALONE},
     {"past-end", fill_past_end, CONF_ALONE},
     {"pageable", fill_pageable, CONF_ALONE},

@@ -109,10 +109,27 @@ static void limits_modules(void) {
     conf_code("load-null", conf.drv->cuModuleLoadData(&module, NULL));
 }
 
+/* The call with options loads what the call without them loads. */
+static void limits_modules_options(void) {
+    CUjit_option options[2] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    char log[1024] = "";
+    void *values[2] = {log, (void *)(uintptr_t)sizeof log};
+    CUmodule module = NULL;
+
+    conf_code("load", conf.drv->cuModuleLoadDataEx(&module, ptx_plain, 0, NULL, NULL));
+    conf_fact("set", module != NULL);
+    conf_code("unload", conf.drv->cuModuleUnload(module));
+    conf_code("load-logged", conf.drv->cuModuleLoadDataEx(&module, ptx_plain, 2, options, values));
+    conf_fact("no-errors", log[0] == '\0');
+    conf_code("unload", conf.drv->cuModuleUnload(module));
+    conf_code("load-junk", conf.drv->cuModuleLoadDataEx(&module, "hello", 0, NULL, NULL));
+}
+
 static const struct conf_case limits_cases[] = {
     {"defaults", limits_defaults, CONF_ALONE},
     {"stack", limits_stack, CONF_ALONE},
     {"modules", limits_modules, CONF_ALONE},
+    {"modules-options", limits_modules_options, CONF_ALONE},
     {"heap-before-module", limits_heap_before_module, CONF_ALONE},
     {"heap-after-plain-module", limits_heap_after_plain_module, CONF_ALONE},
     {"heap-after-malloc-module", limits_heap_after_malloc_module, CONF_ALONE},

@@ -304,6 +304,66 @@ static void pointer_set(void) {
     conf_range_drop(&range);
 }
 
+/* ---- attributes that are true or false ------------------------------------------------------ */
+
+enum { POINTER_FLAGS = 5 };
+static const struct {
+    const char *label;
+    CUpointer_attribute attribute;
+} pointer_flag[POINTER_FLAGS] = {
+    {"managed", CU_POINTER_ATTRIBUTE_IS_MANAGED},
+    {"sync", CU_POINTER_ATTRIBUTE_SYNC_MEMOPS},
+    {"mapped", CU_POINTER_ATTRIBUTE_MAPPED},
+    {"ipc", CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE},
+    {"rdma", CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE},
+};
+
+/* Room for a flag, with the word after it. Both are filled before the query. */
+struct pointer_room {
+    uint32_t value, beyond;
+};
+
+static void pointer_flag_value(const char *label, CUresult code, const struct pointer_room *room) {
+    conf_value(label, code, room->value);
+    if (room->beyond != 0xa5a5a5a5)
+        conf_word(label, "wrote-beyond");
+}
+
+/* Prints all 4 bytes of every flag, asked one by one and together. */
+static void pointer_flags_of(CUdeviceptr ptr) {
+    struct pointer_room room[POINTER_FLAGS];
+    CUpointer_attribute attributes[POINTER_FLAGS];
+    void *data[POINTER_FLAGS];
+    CUresult code;
+    int i;
+
+    memset(room, 0xa5, sizeof room);
+    for (i = 0; i < POINTER_FLAGS; i++) {
+        code = conf.drv->cuPointerGetAttribute(&room[i], pointer_flag[i].attribute, ptr);
+        pointer_flag_value(pointer_flag[i].label, code, &room[i]);
+    }
+    memset(room, 0xa5, sizeof room);
+    for (i = 0; i < POINTER_FLAGS; i++) {
+        attributes[i] = pointer_flag[i].attribute;
+        data[i] = &room[i];
+    }
+    code =
+        conf_code("plural", conf.drv->cuPointerGetAttributes(POINTER_FLAGS, attributes, data, ptr));
+    for (i = 0; i < POINTER_FLAGS; i++)
+        pointer_flag_value(pointer_flag[i].label, code, &room[i]);
+}
+
+static void pointer_flags(void) {
+    CUdeviceptr ptr = 0;
+    unsigned int on = 1;
+
+    if (conf_need("alloc", conf.drv->cuMemAlloc(&ptr, 4096)) != 0)
+        return;
+    conf_need("set", conf.drv->cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, ptr));
+    pointer_flags_of(ptr);
+    conf_need("free", conf.drv->cuMemFree(ptr));
+}
+
 static const struct conf_case pointer_cases[] = {
     {"plain", pointer_plain, 0},
     {"host", pointer_host, 0},
@@ -319,5 +379,6 @@ static const struct conf_case pointer_cases[] = {
     {"ids", pointer_ids, 0},
     {"plural", pointer_plural, 0},
     {"set", pointer_set, 0},
+    {"flags", pointer_flags, 0},
 };
 CONF_GROUP(pointer, 0);

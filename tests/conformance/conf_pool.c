@@ -68,6 +68,21 @@ static void pool_create_handle_types(void) {
     conf_code("win32", conf.drv->cuMemPoolCreate(&pool, &props));
 }
 
+/* What a program says about how it uses the pool: each of two flags. */
+static void pool_create_usage(void) {
+    static const char *const label[] = {"0", "1", "2", "3"};
+    CUmemPoolProps props = pool_props();
+    unsigned short usage;
+
+    for (usage = 0; usage < 4; usage++) {
+        CUmemoryPool pool = NULL;
+
+        props.usage = usage;
+        if (conf_code(label[usage], conf.drv->cuMemPoolCreate(&pool, &props)) == CUDA_SUCCESS)
+            conf_need("destroy", conf.drv->cuMemPoolDestroy(pool));
+    }
+}
+
 /* The soft device has no fabric to share over and refuses. */
 static void pool_create_fabric(void) {
     CUmemPoolProps props = pool_props();
@@ -197,6 +212,7 @@ static const struct conf_case pool_cases[] = {
     {"create", pool_create, 0},
     {"create-bad-device", pool_create_bad_device, 0},
     {"create-handle-types", pool_create_handle_types, 0},
+    {"create-usage", pool_create_usage, 0},
     {"create-fabric", pool_create_fabric, CONF_CUDA},
     {"destroy", pool_destroy, CONF_ALONE},
     {"current", pool_current, 0},

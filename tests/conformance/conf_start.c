@@ -2,6 +2,7 @@
  * Conformance: calls before cuInit, devices, contexts, and NULL outputs.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "conformance.h"
@@ -183,6 +184,56 @@ static void device_attributes(void) {
               conf.drv->cuDeviceGetAttribute(&(int){0}, CU_DEVICE_ATTRIBUTE_INTEGRATED, 4711));
 }
 
+/* Attributes in which a soft device differs from a GPU: where the device is in the machine, how
+ * many multiprocessors it has, and features that it does not have. */
+static int device_is_own(int attribute) {
+    static const int own[] = {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                              CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
+                              CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
+                              CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
+                              CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED,
+                              CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE,
+                              CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE,
+                              CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+                              CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
+                              CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED,
+                              CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
+                              CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS,
+                              CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
+                              CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
+                              CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED,
+                              CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
+                              CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR,
+                              CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
+                              CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+                              CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+                              CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID,
+                              CU_DEVICE_ATTRIBUTE_GPU_PCI_DEVICE_ID,
+                              CU_DEVICE_ATTRIBUTE_GPU_PCI_SUBSYSTEM_ID,
+                              CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
+                              CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED};
+    size_t i;
+
+    for (i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (own[i] == attribute)
+            return 1;
+    return 0;
+}
+
+/* The soft device answers as an H200 does for all other attributes of CUDA 13.0. */
+static void device_model(void) {
+    const int last = CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED;
+    char label[12];
+    int i;
+
+    for (i = 1; i <= last; i++) {
+        if (device_is_own(i))
+            continue;
+        snprintf(label, sizeof label, "%d", i);
+        device_attribute(label, (CUdevice_attribute)i);
+    }
+}
+
 static void device_peers(void) {
     int can = -1;
 
@@ -202,6 +253,7 @@ static const struct conf_case device_cases[] = {
     {"uuid-bad", device_uuid_bad, CONF_ALONE},
     {"bus-bad", device_bus_bad, CONF_ALONE},
     {"attributes", device_attributes, 0},
+    {"model", device_model, 0},
     {"peers", device_peers, 0},
 };
 CONF_GROUP(device, 0);
@@ -276,6 +328,26 @@ static void context_none_memory(void) {
     conf_code("cuMemFree-current", conf.drv->cuMemFree(plain));
 }
 
+/* Host memory belongs to a context, so these calls need no current one. */
+static void context_none_host(void) {
+    const size_t bytes = 64 << 10;
+    void *pinned = NULL, *own = NULL;
+
+    if (posix_memalign(&own, 4096, bytes) != 0)
+        return;
+    memset(own, 1, bytes);
+    if (conf_need("alloc", conf.drv->cuMemHostAlloc(&pinned, bytes, 0)) == 0 &&
+        conf_need("register", conf.drv->cuMemHostRegister(own, bytes, 0)) == 0) {
+        conf.drv->cuCtxSetCurrent(NULL);
+        conf_code("cuMemFreeHost", conf.drv->cuMemFreeHost(pinned));
+        conf_code("cuMemHostUnregister", conf.drv->cuMemHostUnregister(own));
+        conf.drv->cuCtxSetCurrent(conf.ctx);
+        conf_code("cuMemFreeHost-current", conf.drv->cuMemFreeHost(pinned));
+        conf_code("cuMemHostUnregister-current", conf.drv->cuMemHostUnregister(own));
+    }
+    free(own);
+}
+
 static void context_none_streams(void) {
     CUstreamCaptureStatus capturing;
     CUstream stream = NULL, other = NULL;
@@ -341,6 +413,7 @@ static const struct conf_case context_cases[] = {
     {"stack", context_stack, 0},
     {"set", context_set, 0},
     {"none-memory", context_none_memory, 0},
+    {"none-host", context_none_host, 0},
     {"none-streams", context_none_streams, 0},
     {"counts", context_counts, CONF_ALONE},
 };

@@ -441,7 +441,7 @@ enum { OWN_BYTES = 100000 };
 
 static void expect_own(acre_device *device, unsigned char *at, acre_kind kind) {
     acre_mem_info info = {.struct_size = sizeof info};
-    struct api_buffer page = api_buffer_make(device, SORT_PAGEABLE, OWN_BYTES);
+    struct api_buffer page = api_buffer_make(device, SORT_PAGEABLE, OWN_BYTES + 1);
     void *p;
     for (size_t offset = 0; offset < OWN_BYTES; offset += OWN_BYTES / 2 - 1) {
         api_ok(acre_mem_query(device, at + offset, &info));
@@ -458,8 +458,11 @@ static void expect_own(acre_device *device, unsigned char *at, acre_kind kind) {
     api_ok(acre_copy_sync(device, page.at, at, OWN_BYTES));
     assert_true(is_all(page.at, OWN_BYTES, 5));
     api_ok(acre_fill_sync(device, at, 6, OWN_BYTES));
-    api_expect(acre_copy(device, at, page.at, OWN_BYTES + 1, NULL), ACRE_E_RANGE);
-    api_expect(acre_fill(device, at + 1, 0, OWN_BYTES, NULL), ACRE_E_RANGE);
+    /* The byte behind the block may be memory that acre freed before. */
+    acre_status status = acre_copy(device, at, page.at, OWN_BYTES + 1, NULL);
+    assert_true(status == ACRE_E_RANGE || status == ACRE_E_POINTER);
+    status = acre_fill(device, at + 1, 0, OWN_BYTES, NULL);
+    assert_true(status == ACRE_E_RANGE || status == ACRE_E_POINTER);
     api_ok(acre_mem_device_pointer(device, at, &p));
     assert_ptr_equal(p, at);
     api_expect(acre_mem_free(device, at), ACRE_E_POINTER);

@@ -340,6 +340,79 @@ TEST(report_is_the_threads_last) {
     expect_text("a block of 69206016 bytes");
 }
 
+/* ---- retries ---- */
+
+/* The driver refuses memory that the card has, as when another process frees some at the same time:
+ * then a retry can succeed, and the report says so. */
+TEST(report_suggests_a_retry_when_the_card_has_the_memory) {
+    struct small s = small_begin(NULL);
+    fault_on("cuMemCreate", 1, ACRE__FAULT_FROM, CUDA_ERROR_OUT_OF_MEMORY);
+    refuse(&s, 4 * MIB, ACRE_E_DEVICE_MEMORY);
+    assert_true(fault_off() > 0);
+    expect_text("What to do, the smallest step first\n  retry: enough memory is free now\n");
+    void *p;
+    api_ok(acre_pool_alloc(s.pool, 4 * MIB, 0, s.stream, &p));
+    small_end(&s);
+}
+
+/* Memory that ACRE_CHUNK_LIMIT_BYTES withholds is free on the card, but a retry would not get it.
+ */
+TEST(report_suggests_no_retry_at_a_limit_of_chunks) {
+    setenv("ACRE_CHUNK_LIMIT_BYTES", "16MiB", 1);
+    struct small s = small_begin(NULL);
+    (void)small_alloc(s.pool, 14 * MIB, s.stream);
+    refuse(&s, 4 * MIB, ACRE_E_LIMIT);
+    assert_null(strstr(text, "retry: "));
+    expect_text("free about 4.0 MiB more of this pool, best contiguous\n");
+    small_end(&s);
+    unsetenv("ACRE_CHUNK_LIMIT_BYTES");
+}
+
+/* A hole that is large enough only without the alignment does not count as one that fits. */
+TEST(report_measures_holes_from_an_aligned_address_on) {
+    struct small s = small_begin(NULL);
+    void *blocks[64], *p;
+    for (int i = 0; i < 64; i++)
+        blocks[i] = small_alloc(s.pool, MIB, s.stream);
+    for (int i = 0; i < 64; i += 4) {
+        uint64_t at = (uintptr_t)blocks[i] / MIB;
+        api_ok(acre_pool_free(s.pool, blocks[at % 2 ? i : i + 1], s.stream));
+    }
+    api_ok(acre_stream_sync(s.device, s.stream));
+    api_expect(acre_pool_alloc(s.pool, 600 * KIB, 2 * MIB, s.stream, &p), ACRE_E_DEVICE_MEMORY);
+    read_report();
+    assert_int_equal(pool("hole_bytes"), 16 * MIB);
+    assert_int_equal(pool("largest_hole_bytes"), 0);
+    expect_text("free, but in holes that are too small: the largest has 0 bytes from an aligned "
+                "address on\n");
+    assert_null(strstr(text, "retry: "));
+    api_ok(acre_pool_alloc(s.pool, 600 * KIB, 0, s.stream, &p));
+    small_end(&s);
+}
+
+/* When nothing else is left, large blocks use holes among slabs, and slabs those of large blocks:
+ * a request that fits a hole is served. */
+TEST(requests_use_holes_of_other_sizes_when_nothing_else_is_left) {
+    struct small s = small_begin(NULL);
+    void *slots[64], *p;
+    for (int i = 0; i < 64; i++) /* each has a slab of its own or shares one of 2 MiB */
+        slots[i] = small_alloc(s.pool, 400 * KIB, s.stream);
+    while (acre_pool_alloc(s.pool, MIB, 0, s.stream, &p) == ACRE_OK)
+        continue;
+    read_report();
+    assert_in_range(pool("largest_hole_bytes"), 0, MIB - 1);
+    for (int i = 0; i < 64; i++)
+        api_ok(acre_pool_free(s.pool, slots[i], s.stream));
+    api_ok(acre_pool_alloc(s.pool, MIB, 0, s.stream, &p));
+    api_ok(acre_pool_free(s.pool, p, s.stream));
+    while (acre_pool_alloc(s.pool, 400 * KIB, 0, s.stream, &p) == ACRE_OK)
+        continue;
+    read_report();
+    assert_in_range(pool("largest_hole_bytes"), 0, 448 * KIB - 1);
+    assert_null(strstr(text, "retry: "));
+    small_end(&s);
+}
+
 int main(void) {
     fault_begin();
     return tests_run("oom_report");

@@ -15,11 +15,10 @@ function(acre_fuzz_program name)
     target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
     target_compile_options(${name} PRIVATE -UNDEBUG)
     target_include_directories(${name} PRIVATE cli include src tests)
-    target_link_libraries(${name} PRIVATE acre_flags)
+    # cli.h, which fuzz_quiet.c includes, needs jansson's header.
+    target_link_libraries(${name} PRIVATE acre_flags acre::jansson acre::z m)
     if(name MATCHES "share")
         target_link_libraries(${name} PRIVATE acre_test)
-    else()
-        target_link_libraries(${name} PRIVATE acre::jansson acre::z m)
     endif()
 endfunction()
 

@@ -2,3 +2,6 @@
 # the libraries, like a program that was built elsewhere.
 acre_test_program(run_cases standin tests/standin/run_cases.c)
 set_target_properties(run_cases PROPERTIES SKIP_BUILD_RPATH ON)
+
+# acre_cases.c is a program for `acre run`, too, but one that uses libacre.
+acre_test_program(acre_cases api tests/standin/acre_cases.c)

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -355,6 +356,30 @@ static void do_fork_before(void) {
     do_clean();
 }
 
+/* A graph allocates two blocks and frees one of them; the program frees the other. */
+static void do_graph(void) {
+    CUdeviceptr p = 0, rest = 0;
+    CUgraphExec exec;
+    CUgraph graph;
+    CUstream stream;
+    enter_driver();
+    DRV(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    DRV(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    DRV(cuMemAllocAsync(&p, 4096, stream));
+    DRV(cuMemAllocAsync(&rest, 4096, stream));
+    DRV(cuMemFreeAsync(p, stream));
+    DRV(cuStreamEndCapture(stream, &graph));
+    DRV(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (int i = 0; i < 2; i++) {
+        DRV(cuGraphLaunch(exec, stream));
+        DRV(cuMemFreeAsync(rest, stream));
+    }
+    DRV(cuStreamSynchronize(stream));
+    DRV(cuGraphExecDestroy(exec));
+    DRV(cuGraphDestroy(graph));
+    DRV(cuStreamDestroy(stream));
+}
+
 /* ---- missing functions, and functions that no header of acre declares ---- */
 
 static void find(const char *name, void *function_out) {
@@ -369,10 +394,24 @@ static void do_kernel(void) {
     find("cuModuleLoadData", &load);
     find("cuModuleGetFunction", &get);
     enter_driver();
-    need(load(&module, "\177ELF") != CUDA_SUCCESS, "a cubin", 0);
+    need(load(&module, "hello") == CUDA_ERROR_INVALID_IMAGE, "no module", 0);
     DRV(load(&module, ".version 8.0\n.target sm_80\n.address_size 64\n"));
     for (int i = 0; i < 2; i++)
         need(get(&function, module, "f") == CUDA_ERROR_NOT_SUPPORTED, "a kernel", 0);
+}
+
+/* A handle for other processes exists, but none can open it. */
+static void do_ipc(void) {
+    CUresult (*get)(void *, CUdeviceptr), (*open)(CUdeviceptr *, const void *, unsigned);
+    unsigned char handle[CU_IPC_HANDLE_SIZE];
+    CUdeviceptr p = 0, other = 0;
+    find("cuIpcGetMemHandle", &get);
+    find("cuIpcOpenMemHandle_v2", &open);
+    enter_driver();
+    DRV(cuMemAlloc(&p, 4096));
+    DRV(get(handle, p));
+    need(open(&other, handle, 1) == CUDA_ERROR_NOT_SUPPORTED, "an opened handle", 0);
+    DRV(cuMemFree(p));
 }
 
 static void do_others(void) {
@@ -408,6 +447,156 @@ static void do_careful(void) {
     puts(code ? "refused" : "done");
 }
 
+/* ---- refused calls ---- */
+
+/* Refused twice at one place, once at another. */
+static void do_double_free(void) {
+    void *p;
+    RT(cudaMalloc(&p, 4096));
+    RT(cudaFree(p));
+    for (int i = 0; i < 2; i++)
+        need(cudaFree(p) == cudaErrorInvalidValue, "a double free", 0);
+    need(cudaFreeHost(&p) == cudaErrorInvalidValue, "a free of the stack", 0);
+}
+
+static void do_overrun(void) {
+    static char host[8192];
+    char *p, *q;
+    RT(cudaMalloc((void **)&p, 4096));
+    RT(cudaMalloc((void **)&q, 4096));
+    need(cudaMemcpy(p, host, 8192, cudaMemcpyHostToDevice) != cudaSuccess, "an overrun", 0);
+    need(cudaMemcpy(host, p + 4000, 100, cudaMemcpyDeviceToHost) != cudaSuccess, "an overrun", 0);
+    need(cudaMemset(p, 0, 5000) != cudaSuccess, "a fill past the end", 0);
+    RT(cudaFree(q));
+    need(cudaMemcpy(q, host, 16, cudaMemcpyHostToDevice) != cudaSuccess, "a use after free", 0);
+    RT(cudaFree(p));
+}
+
+/* Refused at 256 places. */
+static void do_places(void) {
+    int refused = 0;
+    RT(cudaFree(NULL));
+#define FREE4 +FREE1 + FREE1 + FREE1 + FREE1
+#define FREE1 (cudaFree(&refused) != cudaSuccess)
+#define FREE16 FREE4 FREE4 FREE4 FREE4
+#define FREE64 FREE16 FREE16 FREE16 FREE16
+    refused = 0 FREE64 FREE64 FREE64 FREE64;
+    need(refused == 256, "refused", refused);
+}
+
+/* 3000 live blocks, half of them allocated again at the place of freed ones. */
+static void do_many(void) {
+    enum { MANY = 3000 };
+    static void *p[MANY];
+    for (int i = 0; i < MANY; i++)
+        RT(cudaMalloc(&p[i], 1000));
+    for (int i = 0; i < MANY; i += 2)
+        RT(cudaFree(p[i]));
+    for (int i = 0; i < MANY; i += 2)
+        RT(cudaMalloc(&p[i], 10));
+    abort();
+}
+
+/* Results that a correct program expects are not errors. */
+static void do_expected(void) {
+    cudaStream_t stream;
+    cudaEvent_t event;
+    struct cudaPointerAttributes attributes;
+    void *p = NULL;
+    RT(cudaStreamCreate(&stream));
+    RT(cudaEventCreate(&event));
+    RT(cudaLaunchHostFunc(stream, wait_a_while, NULL));
+    RT(cudaEventRecord(event, stream));
+    need(cudaStreamQuery(stream) == cudaErrorNotReady, "the stream", 0);
+    need(cudaEventQuery(event) == cudaErrorNotReady, "the event", 0);
+    RT(cudaStreamSynchronize(stream));
+    need(cuPointerGetAttribute(&p, CU_POINTER_ATTRIBUTE_CONTEXT, (CUdeviceptr)(uintptr_t)&p) ==
+             CUDA_ERROR_INVALID_VALUE,
+         "an unknown address", 0);
+    RT(cudaPointerGetAttributes(&attributes, &p));
+    RT(cudaEventDestroy(event));
+    RT(cudaStreamDestroy(stream));
+}
+
+/* Two streams write to the same memory, and nothing orders them. */
+static void do_race(void) {
+    cudaStream_t first, second;
+    void *p;
+    RT(cudaMalloc(&p, 4096));
+    RT(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+    RT(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+    RT(cudaMemsetAsync(p, 1, 4096, first));
+    RT(cudaMemsetAsync(p, 2, 4096, second));
+    (void)cudaDeviceSynchronize();
+    (void)cudaFree(p);
+}
+
+/* ---- ends without exit handlers ---- */
+
+static void do_abort(void) {
+    do_leak();
+    abort();
+}
+
+static void do_quick_exit(void) {
+    do_leak();
+    _exit(0);
+}
+
+static void do_kill(void) {
+    do_leak();
+    kill(getpid(), SIGKILL);
+}
+
+/* A child leaks and is killed, and the program is clean. */
+static void do_kill_child(void) {
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        do_kill();
+    need(child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status), "child", 0);
+    do_clean();
+}
+
+static volatile sig_atomic_t got_signal;
+
+static void on_signal(int number) {
+    got_signal = number;
+}
+
+/* Waits for SIGTERM, which `acre run` forwards. */
+static void do_wait(void) {
+    signal(SIGTERM, on_signal);
+    do_leak();
+    puts("ready");
+    fflush(stdout);
+    while (!got_signal)
+        usleep(1000);
+    puts("got it");
+    exit(6);
+}
+
+/* Fills the file of records with garbage from a seed. */
+static void do_scribble(void) {
+    long tool = 0, fd = 0;
+    char path[64];
+    const char *seed = getenv("SEED"), *file = strstr(getenv("ACRE_RUN"), "file=");
+    need(seed && file && sscanf(file, "file=%ld/%ld", &tool, &fd) == 2, "ACRE_RUN", 0);
+    snprintf(path, sizeof path, "/proc/%ld/fd/%ld", tool, fd);
+    do_leak();
+    FILE *out = fopen(path, "r+");
+    need(out != NULL, path, 0);
+    srand((unsigned)atoi(seed));
+    for (int i = 0; i < 20000; i++) {
+        long at = rand() % (4 * 65536);
+        /* Most bytes hit fields of existing records; some states and counts stay valid. */
+        fseek(out, i % 3 ? at : at / 512 * 512 + rand() % 64, SEEK_SET);
+        fputc(rand() % 4 ? rand() % 4 : rand() % 256, out);
+    }
+    fclose(out);
+    _exit(0);
+}
+
 static void do_nothing(void) {
 }
 
@@ -431,12 +620,26 @@ int main(int argc, char **argv) {
                  {"fault-other", do_fault_other},
                  {"fork-after", do_fork_after},
                  {"fork-before", do_fork_before},
+                 {"graph", do_graph},
                  {"kernel", do_kernel},
+                 {"ipc", do_ipc},
                  {"no-bytes", do_no_bytes},
                  {"other-names", do_other_names},
                  {"cancel", do_cancel},
                  {"others", do_others},
                  {"careful", do_careful},
+                 {"double-free", do_double_free},
+                 {"overrun", do_overrun},
+                 {"places", do_places},
+                 {"many", do_many},
+                 {"expected", do_expected},
+                 {"race", do_race},
+                 {"abort", do_abort},
+                 {"quick-exit", do_quick_exit},
+                 {"kill", do_kill},
+                 {"kill-child", do_kill_child},
+                 {"wait", do_wait},
+                 {"scribble", do_scribble},
                  {"nothing", do_nothing}};
     for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof cases[0]; i++) {
         if (strcmp(argv[1], cases[i].name) == 0) {

@@ -389,6 +389,56 @@ TEST(own_copy_to_the_host_is_over) {
     ok(cuMemFree(p));
 }
 
+/* The asynchronous fill does not wait, so the synchronous forms must: but only for memory that the
+ * host can read. */
+TEST(own_fill_of_host_memory_is_over) {
+    CUresult (*host)(CUstream, CUhostFn, void *), (*synchronize)(CUstream);
+    CUresult (*fill)(CUdeviceptr, unsigned char, size_t);
+    CUresult (*plane)(CUdeviceptr, size_t, unsigned, size_t, size_t);
+    CUdeviceptr managed = 0;
+    unsigned char *pinned;
+    take(host, "cuLaunchHostFunc_ptsz");
+    take(fill, "cuMemsetD8_v2_ptds");
+    take(plane, "cuMemsetD2D32_v2_ptds");
+    take(synchronize, "cuStreamSynchronize_ptsz");
+    ok(cuMemAllocHost((void **)&pinned, BYTES));
+    ok(cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL));
+    memset(pinned, 0, BYTES);
+    ok(host(NULL, stand_a_moment, NULL));
+    ok(fill((CUdeviceptr)(uintptr_t)pinned, 9, BYTES));
+    assert_int_equal(pinned[BYTES - 1], 9);
+    ok(host(NULL, stand_a_moment, NULL));
+    ok(plane((CUdeviceptr)(uintptr_t)pinned, 256, 0x01010101, 64, BYTES / 256));
+    assert_int_equal(pinned[BYTES - 1], 1);
+    ok(host(NULL, stand_a_moment, NULL));
+    ok(fill(managed, 8, BYTES));
+    assert_int_equal(((unsigned char *)(uintptr_t)managed)[BYTES - 1], 8);
+    ok(synchronize(NULL));
+    ok(cuMemFreeHost(pinned));
+    ok(cuMemFree(managed));
+}
+
+/* A captured fill becomes a node, and nothing waits. */
+TEST(own_fill_of_host_memory_can_be_captured) {
+    CUresult (*begin)(CUstream, CUstreamCaptureMode), (*end)(CUstream, CUgraph *);
+    CUresult (*fill)(CUdeviceptr, unsigned char, size_t);
+    unsigned char *pinned;
+    CUgraph graph = NULL;
+    take(begin, "cuStreamBeginCapture_v2_ptsz");
+    take(end, "cuStreamEndCapture_ptsz");
+    take(fill, "cuMemsetD8_v2_ptds");
+    if (!on_standin())
+        skip(); /* a GPU need not accept a synchronous call in a capture */
+    ok(cuMemAllocHost((void **)&pinned, BYTES));
+    memset(pinned, 0, BYTES);
+    ok(begin(NULL, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ok(fill((CUdeviceptr)(uintptr_t)pinned, 9, BYTES));
+    ok(end(NULL, &graph));
+    assert_int_equal(pinned[0], 0);
+    ok(cuGraphDestroy(graph));
+    ok(cuMemFreeHost(pinned));
+}
+
 TEST(own_fills_of_every_width) {
     CUresult (*d16)(CUdeviceptr, unsigned short, size_t), (*d32)(CUdeviceptr, unsigned, size_t);
     CUresult (*plane8)(CUdeviceptr, size_t, unsigned char, size_t, size_t);

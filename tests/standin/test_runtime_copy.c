@@ -121,6 +121,39 @@ TEST(copy_sync_waits_for_the_legacy_stream) {
     ok(cudaFree(p));
 }
 
+static void stand_a_moment(void *nothing) {
+    (void)nothing;
+    usleep(20000);
+}
+
+/* A fill of memory that the host can read is over when the call returns, also behind other work of
+ * its stream. */
+static void expect_filled(unsigned char *host) {
+    memset(host, 0, BYTES);
+    ok(cudaLaunchHostFunc(NULL, stand_a_moment, NULL));
+    ok(cudaMemset(host, 5, BYTES));
+    assert_int_equal(host[BYTES - 1], 5);
+    ok(cudaLaunchHostFunc(NULL, stand_a_moment, NULL));
+    ok(cudaMemset2D(host, PITCH, 6, WIDTH, ROWS));
+    assert_int_equal(host[(ROWS - 1) * PITCH + WIDTH - 1], 6);
+    assert_int_equal(host[(ROWS - 1) * PITCH + WIDTH], 5);
+}
+
+TEST(copy_fill_of_host_memory_is_over) {
+    unsigned char *pinned = NULL, *managed = NULL, *own = aligned_alloc(65536, 65536);
+    assert_non_null(own);
+    ok(cudaMallocHost((void **)&pinned, BYTES));
+    expect_filled(pinned);
+    ok(cudaFreeHost(pinned));
+    ok(cudaMallocManaged((void **)&managed, BYTES, cudaMemAttachGlobal));
+    expect_filled(managed);
+    ok(cudaFree(managed));
+    ok(cudaHostRegister(own, 65536, 0));
+    expect_filled(own);
+    ok(cudaHostUnregister(own));
+    free(own);
+}
+
 TEST(copy_async_bad_ranges_are_refused) {
     cudaStream_t stream;
     char own[8] = "";

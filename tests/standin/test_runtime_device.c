@@ -226,6 +226,41 @@ static void device_properties_agree_with_attributes(void **state) {
     expect(cudaErrorInvalidValue, cudaChooseDevice(&device, NULL));
 }
 
+/* Programs divide by these, or compare them with each other. */
+static void device_properties_are_those_of_a_gpu(void **state) {
+    static const enum cudaDeviceAttr positive[] = {
+        cudaDevAttrClockRate,
+        cudaDevAttrMemoryClockRate,
+        cudaDevAttrGlobalMemoryBusWidth,
+        cudaDevAttrL2CacheSize,
+        cudaDevAttrMaxRegistersPerMultiprocessor,
+        cudaDevAttrMaxBlocksPerMultiprocessor,
+        cudaDevAttrSurfaceAlignment,
+        cudaDevAttrTexturePitchAlignment,
+        cudaDevAttrSingleToDoublePrecisionPerfRatio,
+        cudaDevAttrCooperativeLaunch,
+        cudaDevAttrComputePreemptionSupported,
+        cudaDevAttrMaxTexture1DLinearWidth,
+    };
+    struct cudaDeviceProp prop;
+    int value;
+    (void)state;
+    for (size_t i = 0; i < sizeof positive / sizeof positive[0]; i++) {
+        ok(cudaDeviceGetAttribute(&value, positive[i], 0));
+        if (value <= 0)
+            fail_msg("attribute %d is %d", (int)positive[i], value);
+    }
+    ok(cudaGetDeviceProperties(&prop, 0));
+    assert_true(prop.sharedMemPerBlock > 0);
+    assert_true(prop.sharedMemPerBlockOptin >= prop.sharedMemPerBlock);
+    assert_true(prop.sharedMemPerMultiprocessor >= prop.sharedMemPerBlockOptin);
+    assert_true(prop.maxThreadsPerMultiProcessor >= prop.maxThreadsPerBlock);
+    assert_true(prop.maxTexture1D > 0 && prop.maxTexture2D[1] > 0 && prop.maxTexture3D[2] > 0);
+    assert_true(prop.maxSurface1D > 0 && prop.maxSurface2D[1] > 0 && prop.maxSurface3D[2] > 0);
+    ok(cudaDeviceGetAttribute(&value, cudaDevAttrMaxSurfaceCubemapLayeredLayers, 0));
+    assert_int_equal(prop.maxSurfaceCubemapLayered[1], value);
+}
+
 static void device_versions(void **state) {
     int driver = 0, runtime = 0;
     (void)state;
@@ -376,6 +411,7 @@ int main(void) {
         cmocka_unit_test(device_init_makes_a_context_that_is_not_current),
         cmocka_unit_test(device_valid_ones_are_tried_in_their_order),
         cmocka_unit_test(device_properties_agree_with_attributes),
+        cmocka_unit_test(device_properties_are_those_of_a_gpu),
         cmocka_unit_test(device_versions),
         cmocka_unit_test(device_bus_place_leads_back),
         cmocka_unit_test(device_limits_are_kept),

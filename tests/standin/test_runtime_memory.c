@@ -267,6 +267,18 @@ TEST(memory_pointers_are_told_apart) {
     free(own);
 }
 
+TEST(memory_ipc_handle_of_device_memory_alone) {
+    cudaIpcMemHandle_t handle;
+    char *plain = device_block(BYTES), *pinned = NULL;
+    ok(cudaMallocHost((void **)&pinned, BYTES));
+    ok(cudaIpcGetMemHandle(&handle, plain));
+    expect(cudaErrorInvalidValue, cudaIpcGetMemHandle(&handle, pinned));
+    if (on_standin())
+        expect(cudaErrorInvalidValue, cudaIpcGetMemHandle(NULL, plain));
+    ok(cudaFree(plain));
+    ok(cudaFreeHost(pinned));
+}
+
 int main(void) {
     return tests_run("runtime_memory");
 }

@@ -213,6 +213,38 @@ TEST(pool_is_shared_by_its_handle) {
     assert_int_equal(close(fd), 0);
 }
 
+/* In a capture both calls become nodes of the graph. */
+TEST(pool_memory_can_be_captured) {
+    cudaStream_t stream;
+    cudaGraph_t graph = NULL;
+    void *p = NULL;
+    ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    ok(cudaMallocAsync(&p, 4096, stream));
+    assert_non_null(p);
+    ok(cudaMemsetAsync(p, 1, 4096, stream));
+    ok(cudaFreeAsync(p, stream));
+    ok(cudaStreamEndCapture(stream, &graph));
+    assert_non_null(graph);
+    ok(cudaGraphDestroy(graph));
+    ok(cudaStreamDestroy(stream));
+}
+
+/* A pool for decompression (RMM's default asks for one) is a pool like others. */
+TEST(pool_takes_every_usage) {
+    for (unsigned short usage = 0; usage < 4; usage++) {
+        struct cudaMemPoolProps props = pool_props();
+        cudaMemPool_t pool = NULL;
+        void *p = NULL;
+        props.usage = usage;
+        ok(cudaMemPoolCreate(&pool, &props));
+        ok(cudaMallocFromPoolAsync(&p, 4096, pool, NULL));
+        ok(cudaFreeAsync(p, NULL));
+        ok(cudaDeviceSynchronize());
+        ok(cudaMemPoolDestroy(pool));
+    }
+}
+
 TEST(pool_bad_properties_are_refused) {
     struct cudaMemPoolProps props = pool_props();
     cudaMemPool_t pool;

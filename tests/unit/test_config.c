@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/config_names.h"
 #include "base/parse.h"
 #include "base/thread.h"
 #include "child.h"

@@ -80,6 +80,42 @@ SOFT_TEST_BARE(devices_reset_with_queued_work_is_safe) {
     }
 }
 
+/* ---- attributes ---- */
+
+static int attribute_of(CUdevice_attribute attribute, int device) {
+    int value = -2;
+    assert_ok(drv->cuDeviceGetAttribute(&value, attribute, device));
+    return value;
+}
+
+/* A capability is reported only if the calls that need it work. The conformance suite checks all
+ * values that a GPU has, too. */
+SOFT_TEST_BARE(devices_attributes_are_what_calls_accept) {
+    begin_two();
+    CUmemPoolProps host = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                           .location = {CU_MEM_LOCATION_TYPE_HOST, 0}};
+    CUmemAllocationProp chunk = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {CU_MEM_LOCATION_TYPE_HOST, 0}};
+    CUmemGenericAllocationHandle handle;
+    CUmemoryPool pool;
+    assert_int_equal(attribute_of(CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0), 0);
+    assert_int_equal(drv->cuMemPoolCreate(&pool, &host), CUDA_ERROR_NOT_SUPPORTED);
+    assert_int_equal(attribute_of(CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0),
+                     1);
+    assert_ok(drv->cuMemCreate(&handle, CHUNK, &chunk, 0));
+    assert_ok(drv->cuMemRelease(handle));
+    assert_int_equal(attribute_of(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0), 0);
+    assert_int_equal(attribute_of(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0),
+                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    assert_int_equal(attribute_of(CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 0), 0);
+    assert_int_equal(attribute_of(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0),
+                     sysconf(_SC_NPROCESSORS_ONLN));
+    assert_int_equal(attribute_of(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 1),
+                     attribute_of(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 0) + 1);
+    for (int i = 1; i <= CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED; i++)
+        assert_true(attribute_of((CUdevice_attribute)i, 1) >= -1);
+}
+
 /* ---- separate ---- */
 
 SOFT_TEST_BARE(devices_memory_runs_out_for_each_alone) {

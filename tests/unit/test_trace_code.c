@@ -11,6 +11,7 @@
 #include "../../cli/trace_decode_block.c"
 #include "../../cli/trace_live.c"
 #include "api/api_file.h"
+#include "base/parse.h"
 #include "base/thread.h"
 #include "child.h"
 #include "support/rounds.h"
@@ -80,7 +81,7 @@ static void tell_alloc(uint64_t pool, uint64_t address, uint64_t bytes, uint64_t
     record->pool = pools[pool].id;
     record->tag = tag;
     acre__trace_alloc(&pools[pool], (void *)(uintptr_t)address, bytes, real,
-                      (acre_stream)(uintptr_t)stream, tag);
+                      (acre_stream)(uintptr_t)stream, tag, 0);
 }
 
 static void tell_free(uint64_t pool, uint64_t address, uint64_t stream) {
@@ -101,7 +102,7 @@ static void tell_realloc(uint64_t pool, uint64_t before, uint64_t address, uint6
     record->stream = stream;
     record->pool = pools[pool].id;
     acre__trace_realloc(&pools[pool], (void *)(uintptr_t)before, (void *)(uintptr_t)address, bytes,
-                        real, (acre_stream)(uintptr_t)stream, 0);
+                        real, (acre_stream)(uintptr_t)stream, 0, 0);
 }
 
 static void expect_same(const struct trace_record *got, const struct trace_record *wanted) {
@@ -279,7 +280,7 @@ TEST(code_repeated_patterns_are_small) {
 
 TEST(code_refused_free_is_none) {
     begin(0, 0);
-    acre__trace_alloc(&pools[0], (void *)0x10000, 256, 256, NULL, 0);
+    acre__trace_alloc(&pools[0], (void *)0x10000, 256, 256, NULL, 0, 0);
     acre__trace_free(&pools[0], (void *)0x10000, NULL);
     acre__trace_free_refused(&pools[0], (void *)0x10000, NULL, ACRE_E_POINTER);
     acre__trace_free(&pools[0], (void *)0x10000, NULL);
@@ -304,7 +305,7 @@ TEST(code_refused_free_is_none) {
 TEST(file_at_its_limit_ends_with_a_warning) {
     begin(1 << 20, 0);
     for (uint64_t i = 1; i < 300000 && acre__trace_is_on(); i++)
-        acre__trace_alloc(&pools[0], (void *)(uintptr_t)(i * 256), 1000 + i, 4096 + i, NULL, 0);
+        acre__trace_alloc(&pools[0], (void *)(uintptr_t)(i * 256), 1000 + i, 4096 + i, NULL, 0, 0);
     assert_false(acre__trace_is_on());
     assert_int_equal(warnings, 1);
     acre__trace_free(&pools[0], (void *)256, NULL);
@@ -331,7 +332,7 @@ TEST(file_as_ring_keeps_the_newest) {
     enum { EVENTS = 400000 };
     begin(1 << 20, ACRE_TRACE_RING);
     for (uint64_t i = 1; i <= EVENTS; i++)
-        acre__trace_alloc(&pools[0], (void *)(uintptr_t)(i * 256), 1000 + i, 4096 + i, NULL, 0);
+        acre__trace_alloc(&pools[0], (void *)(uintptr_t)(i * 256), 1000 + i, 4096 + i, NULL, 0, 0);
     assert_true(acre__trace_is_on());
     assert_int_equal(warnings, 0);
     assert_int_equal(acre_trace_stop(), ACRE_OK);
@@ -365,7 +366,7 @@ static int fill_up_to_the_limit(void) {
     CHILD_EXPECT(acre_log_set(count_warnings, NULL, ACRE_LOG_WARN) == ACRE_OK);
     CHILD_EXPECT(acre_trace_start(path, NULL) == ACRE_OK);
     for (uint64_t i = 1; i < 300000 && acre__trace_is_on(); i++)
-        acre__trace_alloc(&pools[0], (void *)(uintptr_t)(i * 256), 1000 + i, 4096 + i, NULL, 0);
+        acre__trace_alloc(&pools[0], (void *)(uintptr_t)(i * 256), 1000 + i, 4096 + i, NULL, 0, 0);
     CHILD_EXPECT(!acre__trace_is_on());
     CHILD_EXPECT(warnings == 1);
     CHILD_EXPECT(acre_trace_stop() == ACRE_OK);
@@ -389,7 +390,7 @@ TEST(file_that_cannot_grow_ends_with_a_warning) {
 
 static int write_in_child(void) {
     CHILD_EXPECT(!acre__trace_is_on());
-    acre__trace_alloc(&pools[0], (void *)0x20000, 256, 256, NULL, 0);
+    acre__trace_alloc(&pools[0], (void *)0x20000, 256, 256, NULL, 0, 0);
     return acre_trace_mark("child") == ACRE_E_FORKED && acre_trace_stop() == ACRE_E_FORKED ? 0 : 1;
 }
 
@@ -425,7 +426,7 @@ TEST(damage_is_told_or_harmless) {
         uint64_t address = 0x700000000000 + draw(&random) % 50 * 4096;
         if (draw(&random) % 2)
             acre__trace_alloc(&pools[i % 3], (void *)(uintptr_t)address, 1000 + i % 7, 1024,
-                              (acre_stream)(uintptr_t)(i % 5), (uint32_t)(i % 2));
+                              (acre_stream)(uintptr_t)(i % 5), (uint32_t)(i % 2), 0);
         else
             acre__trace_free(&pools[i % 3], (void *)(uintptr_t)address, NULL);
     }
@@ -495,14 +496,15 @@ TEST(clock_goes_as_the_systems) {
 }
 
 TEST(path_gets_the_processs_number) {
-    char out[ACRE__WATCH_PATH_BYTES], wanted[64];
+    char out[ACRE__PATH_BYTES], wanted[64];
     snprintf(wanted, sizeof wanted, "a.%ld.%%.%%q", (long)getpid());
-    assert_true(acre__watch_path("a.%p.%%.%q", out));
+    const char *name = "a.%p.%%.%q";
+    assert_int_equal(acre__parse_path(name, strlen(name), out), 0);
     assert_string_equal(out, wanted);
-    char longest[2 * ACRE__WATCH_PATH_BYTES];
+    char longest[2 * ACRE__PATH_BYTES];
     memset(longest, 'x', sizeof longest);
     longest[sizeof longest - 1] = '\0';
-    assert_false(acre__watch_path(longest, out));
+    assert_int_equal(acre__parse_path(longest, strlen(longest), out), -1);
 }
 
 TEST(live_finds_blocks_by_address) {

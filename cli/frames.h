@@ -1,0 +1,19 @@
+/* Frames of call stacks as functions and lines, for acre symbolize and acre trace. */
+#ifndef ACRE_CLI_FRAMES_H
+#define ACRE_CLI_FRAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Returns "main at main.c:14" for an offset in a file; the caller frees it. NULL if the file is
+ * missing, is not a regular file or has no debug information for it. Files stay open until
+ * frames_close. */
+char *frame_resolve(const char *path, size_t path_bytes, uint64_t offset);
+
+/* Returns true if libdw.so.1, which reads debug information, is installed. */
+bool frames_are_possible(void);
+
+void frames_close(void);
+
+#endif

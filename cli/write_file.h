@@ -1,0 +1,47 @@
+/* Files that a command writes. A command never destroys a file by accident: it replaces an existing
+ * file only if acre wrote it for the same purpose, or with --force. It replaces no input without
+ * --force, whatever the path: the same name, a symbolic link or a hard link.
+ *
+ * A command checks all its files with write_check before its work. Then it composes each document
+ * in memory and writes it with write_end, which replaces the file in one step: after a failure an
+ * earlier file is as before. "-" is standard output. */
+#ifndef ACRE_CLI_WRITE_FILE_H
+#define ACRE_CLI_WRITE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* Kinds of files, by which acre recognises a file that it wrote before. */
+enum write_kind {
+    WRITE_OFFSETS, /* acre plan --out */
+    WRITE_SVG,     /* acre plan --svg, acre bench --chart, plan.svg of acre demo */
+    WRITE_BENCH,   /* acre bench --output */
+    WRITE_PAGE,    /* index.html of acre demo */
+    WRITE_TRACE    /* acre trace --pack */
+};
+
+struct write_file {
+    const char *path; /* "-": standard output */
+    enum write_kind kind;
+    bool force;                /* --force */
+    const char *const *inputs; /* files that the command reads; "-" and NULL are skipped */
+    size_t input_count;
+    FILE *stream; /* between write_begin and write_end */
+    char *text;
+    size_t bytes;
+};
+
+/* Returns true if the path is "-", standard input or output. */
+bool write_is_stdout(const char *path);
+
+/* Checks whether the file may be written. Returns CLI_OK, or CLI_CANNOT after a message. */
+int write_check(const struct write_file *file);
+
+/* Begins a document in memory and returns its stream. */
+FILE *write_begin(struct write_file *file);
+/* Writes the document to its file, after a second check. Returns CLI_OK, or CLI_CANNOT after a
+ * message. */
+int write_end(struct write_file *file);
+
+#endif

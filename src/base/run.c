@@ -1,0 +1,38 @@
+/* Reports to the stand-in of `acre run`; see run.h. */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/run.h"
+
+/* Copies the function of that name in the stand-in. Returns 0 outside of `acre run`. */
+static int run_find(const char *name, void *function_out) {
+    void *found = acre__config_string(ACRE__CONFIG_RUN) ? dlsym(RTLD_DEFAULT, name) : NULL;
+    if (found)
+        memcpy(function_out, &found, sizeof found);
+    return found != NULL;
+}
+
+void acre__run_opened(const void *device, const void *address) {
+    void (*opened)(const void *, const void *);
+    if (run_find("acre_standin_opened", &opened))
+        opened(device, address);
+}
+
+void acre__run_closed(const void *device) {
+    void (*closed)(const void *);
+    if (run_find("acre_standin_closed", &closed))
+        closed(device);
+}
+
+void acre__run_leaked(const char *call, uint64_t blocks, uint64_t bytes, const void *address) {
+    void (*leaked)(const char *, uint64_t, uint64_t, const void *);
+    if (blocks && run_find("acre_standin_leaked", &leaked))
+        leaked(call, blocks, bytes, address);
+}
+
+void acre__run_at_exit(void (*fn)(void)) {
+    void (*at_exit)(void (*)(void));
+    if (run_find("acre_standin_at_exit", &at_exit))
+        at_exit(fn);
+}

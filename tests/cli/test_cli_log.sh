@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# ACRE_LOG, ACRE_DEBUG and ACRE_STACKS, set from outside: where messages go, and what is refused.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+
+leak=$ACRE_BUILD/examples/mistakes/leak
+message='^acre: warning: pool: soft:0: leak: 1 blocks of a pool, [0-9]+ bytes, not freed; ACRE_DEBUG=1 shows where they were allocated$'
+
+run "$no_gpu" ACRE_LOG=stderr "$leak"
+expect_rc 0
+expect_err "$message"
+check "one line" test "$(wc -l <"$err")" -eq 1
+run "$no_gpu" ACRE_LOG=stderr:error "$leak"
+expect_rc 0
+expect_no_err
+run "$no_gpu" ACRE_LOG=stderr:info "$leak"
+expect_err '^acre: info: device: opened soft:0 \('
+expect_err "$message"
+
+# A file, with the process ID; a second program appends.
+run "$no_gpu" ACRE_LOG="$work/log.%p" "$leak"
+expect_rc 0
+expect_no_err
+check "one file" test "$(find "$work" -name 'log.[0-9]*' | wc -l)" -eq 1
+check "it has the message" grep -Eq "$message" "$work"/log.[0-9]*
+run "$no_gpu" ACRE_LOG="$work/both" "$leak"
+run "$no_gpu" ACRE_LOG="$work/both" "$leak"
+check "two messages" test "$(grep -Ec "$message" "$work/both")" -eq 2
+
+# Settings that make no sense are refused, and say what is expected.
+run "$no_gpu" ACRE_LOG=stderr:loud "$leak"
+expect_rc 2
+expect_err "^ACRE_LOG is 'stderr:loud': expected stderr or a file, then :error, :warn, :info or :debug$"
+run "$no_gpu" ACRE_LOG=/nonexistent/log "$leak"
+expect_rc 2
+expect_err "^ACRE_LOG is '/nonexistent/log': No such file or directory; expected stderr or a file"
+run "$no_gpu" ACRE_STACKS=deep "$leak"
+expect_rc 2
+expect_err "^ACRE_STACKS is 'deep': expected a number of frames up to 64, such as 8 or 8:fp$"
+run "$no_gpu" ACRE_DEBUG=maybe "$leak"
+expect_rc 2
+expect_err "^ACRE_DEBUG is 'maybe': expected 0, 1, no, yes"
+
+# ACRE_LOG moves the messages of ACRE_DEBUG; ACRE_STACKS=0 leaves out the call stacks.
+run "$no_gpu" ACRE_DEBUG=1 ACRE_LOG="$work/debug" "$leak"
+expect_no_err
+check "the line is in the file" grep -q 'allocated by make_buffer at ' "$work/debug"
+run "$no_gpu" ACRE_DEBUG=1 ACRE_STACKS=0 "$leak"
+expect_err "$message"
+# Frame pointers find the same calls.
+run "$no_gpu" ACRE_DEBUG=1 ACRE_STACKS=8:fp "$leak"
+expect_err 'leak: 100000 bytes in 1 block of a pool not freed; allocated by make_buffer at .*leak\.c:10$'
+expect_err 'called by main at .*leak\.c:21$'
+run "$no_gpu" ACRE_DEBUG=1 ACRE_STACKS=1 "$leak"
+check "one frame" test "$(wc -l <"$err")" -eq 1
+
+# A setuid or setgid program ignores the variables: its user must not make it write files.
+if [ "$(id -u)" -eq 0 ] && ! is_sanitized; then
+    # Linked statically: such a program does not search libraries relative to itself.
+    cc -I"$ACRE_SOURCE/include" "$ACRE_SOURCE/examples/mistakes/leak.c" "$ACRE_BUILD/libacre.a" -pthread -lm -o "$work/secure"
+    chgrp nogroup "$work/secure"
+    chmod 2755 "$work/secure"
+    run "$no_gpu" ACRE_DEBUG=1 ACRE_LOG="$work/secret" ACRE_DEVICE=soft "$work/secure"
+    expect_rc 0
+    check "it wrote no file" test ! -e "$work/secret"
+    expect_no_err
+fi
+finish
