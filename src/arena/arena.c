@@ -275,6 +275,16 @@ static struct acre__piece *ghost_next(struct acre__holes *holes) {
     return ghost;
 }
 
+uint64_t acre__arena_waiting(const struct acre__holes *holes) {
+    uint64_t bytes = holes->bytes;
+    for (const struct acre__piece *ghost = holes->ghosts; ghost; ghost = ghost->user) {
+        const struct acre__region_part *part =
+            acre__part_of(acre__tree_find(&ghost->region->mappings, ghost->at));
+        bytes += part->is_counted ? part->bytes : 0;
+    }
+    return bytes;
+}
+
 void acre__arena_ready(struct acre__holes *holes) {
     struct acre__piece *ghost;
     while ((ghost = ghost_next(holes))) {

@@ -218,6 +218,9 @@ void acre__arena_give(struct acre__piece *piece, const struct acre__reach *to);
 /* Moves holes and ghosts to `to`, which waits for whatever `from` waits for. */
 void acre__arena_inherit(struct acre__holes *from, struct acre__holes *to);
 
+/* Bytes of holes, and of ghosts that are the last mapping of their chunk. */
+uint64_t acre__arena_waiting(const struct acre__holes *holes);
+
 /* Makes these holes ready and unmaps their ghosts. */
 void acre__arena_ready(struct acre__holes *holes);
 

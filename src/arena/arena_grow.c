@@ -193,9 +193,9 @@ static uint64_t grow_bytes(const struct acre__arena *arena, uint64_t missing, ui
     return missing > chunk ? missing : chunk;
 }
 
-/* Adds the memory that is missing for a piece at the end. */
-static acre_status grow_behind(struct acre__arena *arena, const struct acre__reach *reach,
-                               uint64_t bytes, uint64_t alignment) {
+/* Adds at least the memory that is missing for a piece at the end; with `is_least` exactly that. */
+static acre_status append_behind(struct acre__arena *arena, const struct acre__reach *reach,
+                                 uint64_t bytes, uint64_t alignment, int is_least) {
     struct acre__region *region = arena->regions;
     const struct acre__piece *tail = acre__arena_tail(arena, reach);
     const struct acre__reach *to = tail && tail->holes != &arena->ready ? reach : NULL;
@@ -211,9 +211,18 @@ static acre_status grow_behind(struct acre__arena *arena, const struct acre__rea
         return ACRE_OK;
     uint64_t missing = acre__round_up(at + bytes - region->end, arena->unit);
     uint64_t wanted = grow_bytes(arena, missing, chunk);
-    if (region_reaches(region, region->end, wanted) && acre__arena_may_hold(arena, wanted, bytes))
+    if (!is_least && region_reaches(region, region->end, wanted) &&
+        acre__arena_may_hold(arena, wanted, bytes))
         missing = wanted;
     return append_chunks(arena, region, to, missing, chunk);
+}
+
+/* Adds memory for a piece at the end. If the card does not have the bytes in advance, it may still
+ * have those of the piece. */
+static acre_status grow_behind(struct acre__arena *arena, const struct acre__reach *reach,
+                               uint64_t bytes, uint64_t alignment) {
+    acre_status status = append_behind(arena, reach, bytes, alignment, 0);
+    return acre__is_too_much(status) ? append_behind(arena, reach, bytes, alignment, 1) : status;
 }
 
 acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uint64_t alignment,

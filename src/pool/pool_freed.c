@@ -111,7 +111,8 @@ static uint64_t class_count(const struct acre__freed_class *of) {
 }
 
 uint64_t acre__freed_bytes(const struct acre__freed *freed) {
-    uint64_t bytes = freed->holes[ACRE__ARENA_SLABS].bytes + freed->holes[ACRE__ARENA_BLOCKS].bytes;
+    uint64_t bytes = acre__arena_waiting(&freed->holes[ACRE__ARENA_SLABS]) +
+                     acre__arena_waiting(&freed->holes[ACRE__ARENA_BLOCKS]);
     for (uint32_t i = 0; acre__class_next(&freed->used, &i); i++)
         bytes += class_count(&freed->classes[i]) * acre__class_bytes(i);
     return bytes;

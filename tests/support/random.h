@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static inline uint64_t random_next(uint64_t *state) {
@@ -18,12 +19,16 @@ static inline uint64_t random_draw(uint64_t *state, uint64_t below) {
     return random_next(state) % below;
 }
 
-/* Returns ACRE_TEST_SEED, or the time, and prints it so that a failure can be reproduced. */
+/* Returns the seed of a test and prints it: always the same one, so that a failure is due to the
+ * change under test; that of ACRE_TEST_SEED; or with ACRE_TEST_SEED=random a new one. */
 static inline uint64_t random_seed(const char *name) {
     const char *text = getenv("ACRE_TEST_SEED");
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec;
+    uint64_t seed = text ? strtoull(text, NULL, 0) : 20261117;
+    if (text && strcmp(text, "random") == 0) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        seed = (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec;
+    }
     printf("%s: ACRE_TEST_SEED=%llu\n", name, (unsigned long long)seed);
     return seed;
 }
