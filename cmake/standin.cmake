@@ -30,6 +30,7 @@ file(GLOB standin_driver_sources CONFIGURE_DEPENDS standin/driver_*.c standin/le
     report/*.c)
 acre_add_standin(acre_standin_cuda cuda 1 ${standin_driver_sources})
 target_link_libraries(acre_standin_cuda PRIVATE acre_static)
+target_sources(acre_standin_cuda PRIVATE ${shared_only})
 
 file(GLOB standin_runtime_sources CONFIGURE_DEPENDS standin/runtime_*.c)
 if(standin_runtime_sources)

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -23,6 +24,7 @@
 
 #include "base/config.h"
 #include "base/hash.h"
+#include "base/own_file.h"
 #include "base/parse.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -48,13 +50,14 @@ struct seen {
 
 static struct {
     pthread_once_t once;
-    _Atomic int level; /* highest acre_log_level printed, 0 = off */
-    int fd;
-    int is_debug; /* ACRE_DEBUG */
+    _Atomic int level;          /* highest acre_log_level printed, 0 = off */
+    struct acre__own_file file; /* unless `path` is "": then standard error */
+    char path[PATH_MAX];        /* absolute: a program may change its folder */
+    int is_debug;               /* ACRE_DEBUG */
     acre_status status;
     char detail[ACRE__DETAIL_BYTES]; /* of `status` */
     struct seen *seen;               /* NULL if out of host memory: nothing is counted */
-} print = {.once = PTHREAD_ONCE_INIT, .fd = -1};
+} print = {.once = PTHREAD_ONCE_INIT, .file = ACRE__OWN_FILE_NONE};
 
 /* ---- printing ---- */
 
@@ -92,7 +95,25 @@ static int is_new(char (*lines)[ACRE__LOG_LINE], unsigned count) {
     return 1;
 }
 
-/* Writes one line. A failure is ignored: there is no other place to report it to. */
+static int log_open(const char *path) {
+    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+}
+
+/* A program that has closed acre's descriptor gets the file opened again for each line. Failures
+ * are ignored: there is no other place to report them to. */
+static void print_bytes(const char *text, size_t length) {
+    int is_kept = !print.path[0] || acre__own_file_is_open(&print.file);
+    int fd = !print.path[0] ? STDERR_FILENO : is_kept ? print.file.fd : log_open(print.path);
+    for (size_t done = 0; fd >= 0 && done < length;) {
+        ssize_t count = write(fd, text + done, length - done);
+        if (count < 0 && errno != EINTR)
+            break;
+        done += count > 0 ? (size_t)count : 0;
+    }
+    if (!is_kept && fd >= 0)
+        close(fd);
+}
+
 static void print_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void print_line(const char *format, ...) {
     char text[ACRE__LOG_LINE + 64];
@@ -104,12 +125,7 @@ static void print_line(const char *format, ...) {
         return;
     size_t length = (size_t)bytes < sizeof text - 2 ? (size_t)bytes : sizeof text - 2;
     text[length++] = '\n';
-    for (size_t done = 0; done < length;) {
-        ssize_t count = write(print.fd, text + done, length - done);
-        if (count < 0 && errno != EINTR)
-            return;
-        done += count > 0 ? (size_t)count : 0;
-    }
+    print_bytes(text, length);
 }
 
 static void print_lines(acre_log_level level, const char *area, char (*lines)[ACRE__LOG_LINE],
@@ -137,18 +153,19 @@ void acre__log_end(void) {
 
 static acre_status print_open(const char *text, size_t path_bytes) {
     char path[ACRE__PATH_BYTES];
-    if (path_bytes == strlen("stderr") && strncmp(text, "stderr", path_bytes) == 0) {
-        print.fd = STDERR_FILENO;
+    if (path_bytes == strlen("stderr") && strncmp(text, "stderr", path_bytes) == 0)
         return ACRE_OK;
-    }
     if (acre__parse_path(text, path_bytes, path))
         return acre__fail(ACRE_E_CONFIG, "ACRE_LOG: the name of the file is too long");
-    print.fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
-    return print.fd >= 0 ? ACRE_OK
-                         : acre__fail(ACRE_E_CONFIG,
-                                      "ACRE_LOG is '%.80s': %s; expected stderr or "
-                                      "a file, then :error, :warn, :info or :debug",
-                                      text, strerror(errno));
+    print.file = acre__own_file(log_open(path));
+    if (print.file.fd < 0)
+        return acre__fail(ACRE_E_CONFIG,
+                          "ACRE_LOG is '%.80s': %s; expected stderr or a file, then :error, :warn, "
+                          ":info or :debug",
+                          text, strerror(errno));
+    if (!realpath(path, print.path)) /* a pipe has none */
+        snprintf(print.path, sizeof print.path, "%s", path);
+    return ACRE_OK;
 }
 
 static acre_status print_configure(void) {

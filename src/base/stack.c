@@ -18,6 +18,7 @@
 
 #include "base/config.h"
 #include "base/lock.h"
+#include "base/own_module.h"
 #include "base/status.h"
 #include "base/stack_memo.h"
 #include "base/symbol.h"
@@ -45,7 +46,7 @@ static struct {
     _Unwind_Reason_Code (*unwind)(_Unwind_Trace_Fn, void *); /* _Unwind_Backtrace, or NULL */
     _Unwind_Ptr (*unwind_ip)(struct _Unwind_Context *);      /* _Unwind_GetIP */
     _Unwind_Word (*unwind_cfa)(struct _Unwind_Context *);    /* _Unwind_GetCFA */
-    uintptr_t own_begin, own_end; /* this library's code; empty if it is part of the program */
+    uintptr_t own_begin, own_end; /* this library's code; empty in libacre.a */
     unsigned own_frames;          /* then: frames of the library that may precede the program's */
     struct acre__lock lock;
     uint32_t count;           /* `lock` */
@@ -57,7 +58,7 @@ _Atomic uint32_t acre__stack_depth;
 
 /* ---- configuration ---- */
 
-/* Finds the bounds of the library's own code. The program itself has an empty name. */
+/* Finds the bounds of the library's own code. */
 static int own_module(struct dl_phdr_info *info, size_t bytes, void *user) {
     uintptr_t here = (uintptr_t)own_module, begin = UINTPTR_MAX, end = 0;
     (void)bytes, (void)user;
@@ -70,11 +71,9 @@ static int own_module(struct dl_phdr_info *info, size_t bytes, void *user) {
     }
     if (here < begin || here >= end)
         return 0;
-    if (info->dlpi_name && *info->dlpi_name) {
-        stacks.own_begin = begin;
-        stacks.own_end = end;
-        stacks.own_frames = 0;
-    }
+    stacks.own_begin = begin;
+    stacks.own_end = end;
+    stacks.own_frames = 0;
     return 1;
 }
 
@@ -105,7 +104,8 @@ static acre_status stacks_configure(void) {
     if (!stacks.chains)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for call stacks");
     stacks.own_frames = STACK_OWN_KEPT;
-    dl_iterate_phdr(own_module, NULL);
+    if (&acre__own_module)
+        dl_iterate_phdr(own_module, NULL);
     if (acre__debug_is_on())
         acre__symbols_use_lines();
     unwinder_load();

@@ -63,6 +63,13 @@ struct copy_side {
     int is_strange;  /* a pinned vec of another device: only the host can access it */
 };
 
+/* The rows of one side. */
+struct side_rows {
+    const char *p;
+    size_t pitch, width, rows;
+    size_t span; /* from the first to the last byte */
+};
+
 /* The bytes from the first to the last byte of the rows; 0 if the result overflows. */
 static size_t rows_span(size_t pitch, size_t width, size_t rows) {
     size_t span;
@@ -72,21 +79,49 @@ static size_t rows_span(size_t pitch, size_t width, size_t rows) {
     return span;
 }
 
-static acre_status side_look(acre_device *dev, const void *p, size_t span, const char *which,
-                             struct copy_side *side) {
-    if (!p)
-        return acre__fail(ACRE_E_NULL, "the %s is NULL", which);
-    acre_status status = acre__book_look_live(dev, p, span, which, &side->info);
+/* Looks up consecutive bytes, and checks that a call may use them. */
+static acre_status bytes_look(acre_device *dev, const void *p, size_t bytes, const char *which,
+                              acre_mem_info *info) {
+    acre_status status = acre__book_look_live(dev, p, bytes, which, info);
     if (status)
         return status;
-    if (span > acre__book_room(&side->info, p) && !acre__book_idle_is_allowed())
+    if (bytes > acre__book_room(info, p) && !acre__book_idle_is_allowed())
         return acre__fail(ACRE_E_RANGE,
                           "%zu bytes of the %s at %p run past the end of its block (%llu bytes at "
                           "%p)",
-                          span, which, p, (unsigned long long)side->info.bytes, side->info.base);
-    if (side->info.kind == ACRE_KIND_PAGEABLE && span > acre__book_gap(p))
-        return acre__fail(ACRE_E_RANGE, "%zu bytes of the %s at %p run into a block of acre", span,
+                          bytes, which, p, (unsigned long long)info->bytes, info->base);
+    if (info->kind == ACRE_KIND_PAGEABLE && bytes > acre__book_gap(p))
+        return acre__fail(ACRE_E_RANGE, "%zu bytes of the %s at %p run into a block of acre", bytes,
                           which, p);
+    return ACRE_OK;
+}
+
+/* Rows of pageable memory may have anything between them, also memory that acre freed. */
+static acre_status rows_look(acre_device *dev, const struct side_rows *rows, const char *which,
+                             acre_mem_info *info) {
+    acre_status status = bytes_look(dev, rows->p, rows->span, which, info);
+    if (status == ACRE_OK || rows->rows == 1 || info->kind != ACRE_KIND_PAGEABLE)
+        return status;
+    for (size_t i = 0; i < rows->rows; i++) {
+        acre_mem_info row;
+        status = bytes_look(dev, rows->p + i * rows->pitch, rows->width, which, &row);
+        if (status == ACRE_OK && row.kind != ACRE_KIND_PAGEABLE)
+            status = acre__fail(ACRE_E_RANGE, "rows of the %s at %p run into a block of acre",
+                                which, (const void *)rows->p);
+        if (status)
+            return status;
+    }
+    return ACRE_OK;
+}
+
+static acre_status side_look(acre_device *dev, const struct side_rows *rows, const char *which,
+                             struct copy_side *side) {
+    const void *p = rows->p;
+    if (!p)
+        return acre__fail(ACRE_E_NULL, "the %s is NULL", which);
+    acre_status status = rows_look(dev, rows, which, &side->info);
+    if (status)
+        return status;
     int is_foreign = side->info.device && side->info.device->drv != dev->drv;
     side->is_device = side->info.kind == ACRE_KIND_DEVICE;
     /* Host memory of another driver's device is pageable memory for this driver. */
@@ -364,8 +399,10 @@ static acre_status copy_rows(acre_device *dev, int direction, const struct acre_
         status = copy_small(dev, r, stream, &is_over);
     if (status || is_over)
         return status;
-    if ((status = side_look(dev, r->to, to_span, "destination", &to)) ||
-        (status = side_look(dev, r->from, from_span, "source", &from)))
+    const struct side_rows to_rows = {r->to, r->to_pitch, r->width, r->rows, to_span};
+    const struct side_rows from_rows = {r->from, r->from_pitch, r->width, r->rows, from_span};
+    if ((status = side_look(dev, &to_rows, "destination", &to)) ||
+        (status = side_look(dev, &from_rows, "source", &from)))
         return status;
     if (direction && (status = direction_check((acre_direction)direction, &to, &from)))
         return status;
@@ -461,7 +498,8 @@ static acre_status fill(acre_device *device, void *to, uint8_t value, size_t byt
     acre_status status = copy_enter(device, stream);
     if (status || !bytes)
         return status;
-    if ((status = side_look(device, to, bytes, "destination", &side)))
+    const struct side_rows row = {to, bytes, bytes, 1, bytes};
+    if ((status = side_look(device, &row, "destination", &side)))
         return status;
     acre_device *owner = side_owner(device, &side);
     if (!side.is_pageable && !owner)

@@ -15,6 +15,7 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/own_file.h"
 #include "base/parse.h"
 #include "base/status.h"
 #include "watch/watch_file.h"
@@ -25,12 +26,12 @@ _Atomic uint32_t acre__stats_on;
 
 static struct {
     struct acre__lock lock;
-    int is_begun; /* ACRE_STATS was read */
-    int fd;       /* kept open for its flock, which shows that the program is running */
+    int is_begun;               /* ACRE_STATS was read */
+    struct acre__own_file file; /* kept open for its flock, which shows that the program runs */
     struct acre__stats_header *header;
     struct acre__stats_row *rows;
     void (*sources[STATS_SOURCES])(void);
-} stats = {.lock = ACRE__LOCK_INIT("statistics", ACRE__RANK_LEAF), .fd = -1};
+} stats = {.lock = ACRE__LOCK_INIT("statistics", ACRE__RANK_LEAF), .file = ACRE__OWN_FILE_NONE};
 
 static uint64_t stats_now_ns(void) {
     struct timespec now;
@@ -43,9 +44,7 @@ static uint64_t stats_now_ns(void) {
 /* The file belongs to the parent. */
 static void stats_in_child(void) {
     atomic_store_explicit(&acre__stats_on, 0, memory_order_relaxed);
-    if (stats.fd >= 0)
-        close(stats.fd);
-    stats.fd = -1;
+    acre__own_file_close(&stats.file);
 }
 
 static void names_write(struct acre__stats_names *names, const char *name,
@@ -114,7 +113,7 @@ static acre_status stats_begin(const char *path) {
         close(fd);
         return ACRE_OK;
     }
-    stats.fd = fd;
+    stats.file = acre__own_file(fd);
     atomic_store_explicit(&acre__stats_on, 1, memory_order_release);
     return ACRE_OK;
 }

@@ -26,6 +26,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/own_file.h"
 #include "base/parse.h"
 #include "base/stack.h"
 #include "base/status.h"
@@ -40,7 +41,6 @@ _Atomic uint32_t acre__trace_generation;
 _Atomic uint32_t acre__watched;
 struct acre__clock acre__trace_clock;
 
-/* The name of a tag, kept for this trace and later ones. */
 /* A module that frames of stacks are in. */
 struct trace_module {
     struct trace_module *next;
@@ -49,6 +49,7 @@ struct trace_module {
     char name[];
 };
 
+/* The name of a tag, kept for this trace and later ones. */
 struct trace_tag {
     struct trace_tag *next;
     uint64_t tag;
@@ -59,7 +60,7 @@ static struct {
     pthread_once_t once;
     struct acre__lock control, lock;
     /* Changed with both locks held. */
-    int fd;             /* -1: no file is open */
+    struct acre__own_file file;
     unsigned char *map; /* the header, followed by the blocks */
     size_t map_bytes;
     int is_ring;
@@ -73,6 +74,7 @@ static struct {
     uint64_t sequence; /* blocks assigned so far */
     struct acre__trace_writer *writers;
     struct acre__trace_block *names; /* block for names; NULL before the first name */
+    uint32_t name_blocks;            /* blocks that have names */
     struct trace_tag *tags;
     struct trace_module *modules; /* newest first */
     uint32_t *stack_named;        /* by stack: the last trace that it was written to */
@@ -80,7 +82,7 @@ static struct {
 } trace = {.once = PTHREAD_ONCE_INIT,
            .control = ACRE__LOCK_INIT("trace control", ACRE__RANK_WATCH),
            .lock = ACRE__LOCK_INIT("trace", ACRE__RANK_LEAF),
-           .fd = -1};
+           .file = ACRE__OWN_FILE_NONE};
 
 /* Replaces the writer of a thread that is ending: its later events are dropped. */
 static struct acre__trace_writer writer_gone;
@@ -109,9 +111,7 @@ static int trace_off(void) {
 /* A forked child does not write to the trace: the file belongs to the parent. */
 static void trace_in_child(void) {
     (void)trace_off();
-    if (trace.fd >= 0)
-        close(trace.fd);
-    trace.fd = -1;
+    acre__own_file_close(&trace.file);
 }
 
 static void writer_end(struct acre__thread *thread);
@@ -156,8 +156,10 @@ static struct acre__trace_block *block_take(uint64_t thread) {
     struct acre__trace_block *block = NULL;
     int error = 0;
     if (trace.block_count < trace.block_most) {
-        error = acre__watch_grow(trace.fd, file_bytes(trace.block_count),
-                                 file_bytes(trace.block_count + 1));
+        error = acre__own_file_is_open(&trace.file)
+                    ? acre__watch_grow(trace.file.fd, file_bytes(trace.block_count),
+                                       file_bytes(trace.block_count + 1))
+                    : EBADF;
         if (!error)
             block = block_at(trace.block_count++);
     }
@@ -243,7 +245,7 @@ static void writer_end(struct acre__thread *thread) {
     if (!writer || writer == &writer_gone)
         return;
     acre__lock_take(&trace.lock);
-    if (writer->block && trace.fd >= 0 && writer->generation == trace.generations) {
+    if (writer->block && trace.file.fd >= 0 && writer->generation == trace.generations) {
         acre__trace_plain(writer, ACRE__TRACE_THREAD_END);
         writer->block->is_open = 0;
     }
@@ -256,24 +258,28 @@ static void writer_end(struct acre__thread *thread) {
 
 /* ---- names ---- */
 
-/* Lock held. Names have their own blocks, which are never overwritten. */
-static void name_write(enum acre__trace_kind kind, uint64_t number, const char *name) {
+/* Lock held. Names have their own blocks, which are never overwritten. Returns 0 if there is no
+ * block. */
+static int name_write(enum acre__trace_kind kind, uint64_t number, const char *name) {
     struct acre__trace_block *block = trace.names;
     if (!block || block->committed + sizeof *block + ACRE__TRACE_RECORD_MOST >
-                      (size_t)ACRE__TRACE_BLOCK_BYTES)
+                      (size_t)ACRE__TRACE_BLOCK_BYTES) {
         block = trace.names = block_take(0);
+        trace.name_blocks += block != NULL;
+    }
     if (!block)
-        return;
+        return 0;
     unsigned char *begin = (unsigned char *)(block + 1);
     unsigned char *at = acre__trace_put_text(begin + block->committed, kind, 0, &number, name);
     __atomic_store_n(&block->committed, (uint32_t)(at - begin), __ATOMIC_RELEASE);
+    return 1;
 }
 
 void acre__trace_name_pool(struct acre__trace_pool *pool, uint32_t generation) {
     acre__lock_take(&trace.lock);
     if (atomic_load_explicit(&pool->named, memory_order_relaxed) != generation &&
         atomic_load_explicit(&acre__trace_generation, memory_order_relaxed) == generation) {
-        name_write(ACRE__TRACE_POOL_NAME, pool->id, pool->name);
+        (void)name_write(ACRE__TRACE_POOL_NAME, pool->id, pool->name);
         atomic_store_explicit(&pool->named, generation, memory_order_relaxed);
     }
     acre__lock_give(&trace.lock);
@@ -297,14 +303,14 @@ static uint32_t module_number(const char *path) {
         trace.modules = module;
     }
     if (module->generation != trace.generations) {
-        name_write(ACRE__TRACE_MODULE_NAME, module->number, module->name);
+        (void)name_write(ACRE__TRACE_MODULE_NAME, module->number, module->name);
         module->generation = trace.generations;
     }
     return module->number;
 }
 
-/* Lock held: 1 if the stack is not in the trace yet and can be recorded as such. */
-static int stack_is_new(uint32_t stack) {
+/* Lock held: makes room for the mark of a stack. Returns 0 if out of host memory. */
+static int stack_reserve(uint32_t stack) {
     if (stack >= trace.stack_most) {
         uint32_t most = stack + 1 > 2 * trace.stack_most ? stack + 1 : 2 * trace.stack_most;
         uint32_t *named = realloc(trace.stack_named, most * sizeof *named);
@@ -314,7 +320,13 @@ static int stack_is_new(uint32_t stack) {
         trace.stack_named = named;
         trace.stack_most = most;
     }
-    return trace.stack_named[stack] != trace.generations;
+    return 1;
+}
+
+/* Lock held: 1 if there is room for another stack. In a ring, stacks leave half of the blocks to
+ * events. */
+static int stacks_have_room(void) {
+    return !trace.is_ring || trace.name_blocks < (trace.block_most + 1) / 2;
 }
 
 /* A stack as modules and offsets, which stay valid when the program has ended. The modules are part
@@ -352,28 +364,42 @@ static void stack_write(uint32_t stack, const struct trace_frames *frames) {
         memcpy(text + used, frame, (size_t)bytes + 1);
         used += (size_t)bytes;
     }
-    name_write(ACRE__TRACE_STACK, stack, text);
-    trace.stack_named[stack] = trace.generations;
+    if (name_write(ACRE__TRACE_STACK, stack, text))
+        trace.stack_named[stack] = trace.generations;
 }
+
+enum stack_state { STACK_REFUSED, STACK_NEW, STACK_NAMED };
 
 /* Lock held. */
-static int stack_is_wanted(uint32_t stack, uint32_t generation) {
-    return atomic_load_explicit(&acre__trace_generation, memory_order_relaxed) == generation &&
-           stack_is_new(stack);
+static enum stack_state stack_state(uint32_t stack, uint32_t generation) {
+    if (atomic_load_explicit(&acre__trace_generation, memory_order_relaxed) != generation ||
+        !stack_reserve(stack))
+        return STACK_REFUSED;
+    if (trace.stack_named[stack] == trace.generations)
+        return STACK_NAMED;
+    return stacks_have_room() ? STACK_NEW : STACK_REFUSED;
 }
 
-void acre__trace_name_stack(uint32_t stack, uint32_t generation) {
+int acre__trace_name_stack(uint32_t stack, uint32_t generation) {
     struct trace_frames frames;
     acre__lock_take(&trace.lock);
-    int is_wanted = stack_is_wanted(stack, generation);
+    enum stack_state state = stack_state(stack, generation);
     acre__lock_give(&trace.lock);
-    if (!is_wanted)
-        return;
+    if (state != STACK_NEW)
+        return state == STACK_NAMED;
     frames_resolve(stack, &frames);
     acre__lock_take(&trace.lock);
-    if (stack_is_wanted(stack, generation))
+    state = stack_state(stack, generation);
+    if (state == STACK_NEW) {
         stack_write(stack, &frames);
+        state = stack_state(stack, generation);
+        if (!stacks_have_room())
+            acre__log(ACRE_LOG_WARN, "trace",
+                      "half of the trace is full of call stacks: new stacks are left out from now "
+                      "on (a larger ACRE_TRACE_BYTES has room for more)");
+    }
     acre__lock_give(&trace.lock);
+    return state == STACK_NAMED;
 }
 
 void acre__trace_pool_init(struct acre__trace_pool *pool, const char *format, ...) {
@@ -399,7 +425,7 @@ void acre__trace_tag(uint32_t tag, const char *name) {
     node->next = trace.tags;
     trace.tags = node;
     if (acre__trace_is_on())
-        name_write(ACRE__TRACE_TAG_NAME, tag, node->name);
+        (void)name_write(ACRE__TRACE_TAG_NAME, tag, node->name);
     acre__lock_give(&trace.lock);
 }
 
@@ -439,7 +465,7 @@ static int writers_wait(void) {
 /* `control` held: stops the trace. Afterwards no thread touches the file, and it is truncated to
  * the blocks in use. */
 static void trace_end(void) {
-    if (trace.fd < 0)
+    if (trace.file.fd < 0)
         return;
     int was_on = trace_off();
     int is_alone = writers_wait();
@@ -452,11 +478,11 @@ static void trace_end(void) {
         acre__log(ACRE_LOG_WARN, "trace",
                   "the trace file stays mapped and is not truncated: membarrier fails");
     else if (munmap(trace.map, trace.map_bytes) ||
-             ftruncate(trace.fd, (off_t)file_bytes(trace.block_count)))
+             (acre__own_file_is_open(&trace.file) &&
+              ftruncate(trace.file.fd, (off_t)file_bytes(trace.block_count))))
         acre__log(ACRE_LOG_WARN, "trace", "the unused end of the trace file was not removed: %s",
                   strerror(errno));
-    close(trace.fd);
-    trace.fd = -1;
+    acre__own_file_close(&trace.file);
     trace.map = NULL;
     trace.names = NULL;
     acre__lock_give(&trace.lock);
@@ -510,19 +536,20 @@ static acre_status trace_open(const char *path, int fd, uint64_t limit_bytes, ui
         acre__lock_give(&trace.lock);
         return acre__fail(ACRE_E_SYSTEM, "%.120s cannot be mapped: %s", path, strerror(errno));
     }
-    trace.fd = fd;
+    trace.file = acre__own_file(fd);
     trace.is_ring = (flags & ACRE_TRACE_RING) != 0;
     trace.has_stacks = acre__stacks_are_on();
     trace.block_count = 0;
     trace.oldest = 0;
     trace.sequence = 0;
+    trace.name_blocks = 0;
     trace_write_header();
     if (++trace.generations == 0)
         trace.generations = 1;
     atomic_store_explicit(&acre__trace_generation, trace.generations, memory_order_seq_cst);
     acre__watch_add(ACRE__WATCHED_TRACE);
     for (const struct trace_tag *tag = trace.tags; tag; tag = tag->next)
-        name_write(ACRE__TRACE_TAG_NAME, tag->tag, tag->name);
+        (void)name_write(ACRE__TRACE_TAG_NAME, tag->tag, tag->name);
     acre__lock_give(&trace.lock);
     return ACRE_OK;
 }
@@ -590,11 +617,12 @@ acre_status acre_trace_flush(void) {
     if (status)
         return status;
     acre__lock_take(&trace.control);
-    if (trace.fd >= 0) {
+    if (trace.file.fd >= 0) {
         acre__lock_take(&trace.lock);
         size_t bytes = (size_t)file_bytes(trace.block_count);
         acre__lock_give(&trace.lock);
-        if (msync(trace.map, bytes, MS_SYNC) || fdatasync(trace.fd))
+        int is_open = acre__own_file_is_open(&trace.file);
+        if (msync(trace.map, bytes, MS_SYNC) || (is_open && fdatasync(trace.file.fd)))
             status = acre__fail(ACRE_E_SYSTEM, "the trace cannot be written to disk: %s",
                                 strerror(errno));
     }
@@ -630,7 +658,7 @@ acre_status acre__trace_begin(void) {
         return ACRE_OK;
     pthread_once(&trace.once, trace_once);
     acre__lock_take(&trace.control);
-    acre_status status = trace.is_begun || trace.fd >= 0 ? ACRE_OK : trace_begin(path);
+    acre_status status = trace.is_begun || trace.file.fd >= 0 ? ACRE_OK : trace_begin(path);
     acre__lock_give(&trace.control);
     return status;
 }

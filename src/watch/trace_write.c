@@ -143,14 +143,13 @@ static __attribute__((noinline)) uint8_t context_find(struct acre__trace_writer 
     else
         number = ACRE__TRACE_CONTEXTS - 1;
     writer->contexts[number] = *wanted;
+    int is_named = wanted->stack && acre__trace_name_stack(wanted->stack, writer->generation);
     unsigned char *at = put_kind(writer->at, ACRE__TRACE_CONTEXT, 0);
     *at++ = (unsigned char)number;
     at = put_varint(at, wanted->pool);
     at = put_varint(at, wanted->stream);
     at = put_varint(at, wanted->tag);
-    writer->at = writer->has_stacks ? put_varint(at, wanted->stack) : at;
-    if (wanted->stack)
-        acre__trace_name_stack(wanted->stack, writer->generation);
+    writer->at = writer->has_stacks ? put_varint(at, is_named ? wanted->stack : 0) : at;
     if (atomic_load_explicit(&pool->named, memory_order_relaxed) != writer->generation)
         acre__trace_name_pool(pool, writer->generation);
     *hint = (uint8_t)number;

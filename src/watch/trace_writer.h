@@ -49,8 +49,8 @@ struct acre__trace_writer *acre__trace_writer_make(struct acre__thread *thread);
 int acre__trace_writer_renew(struct acre__trace_writer *writer, uint32_t generation);
 /* Inside: writes the pool's name, if the trace does not have it yet. */
 void acre__trace_name_pool(struct acre__trace_pool *pool, uint32_t generation);
-/* Writes a stack and its modules, once per trace. */
-void acre__trace_name_stack(uint32_t stack, uint32_t generation);
+/* Writes a stack and its modules, once per trace. Returns 0 if the trace has no room for it. */
+int acre__trace_name_stack(uint32_t stack, uint32_t generation);
 
 /* ---- trace_write.c ---- */
 

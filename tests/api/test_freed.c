@@ -2,6 +2,8 @@
  * every kind of memory, in both directions. Each call is refused with a detail that says what was
  * wrong, and nothing is copied. Memory that acre never owned, or does not own any more, still
  * works. */
+#include <sys/mman.h>
+
 #include "api_pool.h"
 
 /* The address from which acre must not copy, and memory to copy to and from. */
@@ -109,6 +111,50 @@ API_TEST(copy_across_the_end_of_freed_memory_says_what_was_freed) {
     EXPECT(acre_copy(device, local, at, 64, NULL), ACRE_E_POINTER, text);
     snprintf(text, sizeof text, "64 bytes of the destination at %p ", (void *)at);
     EXPECT(acre_copy(device, at, local, 64, NULL), ACRE_E_POINTER, text);
+}
+
+/* Finds three freed blocks of `part` bytes in a row, and maps pages of the program at the first and
+ * the last. Returns the address, or NULL if the system leaves gaps between blocks. */
+static unsigned char *map_around_freed(acre_device *device, size_t part) {
+    unsigned char *blocks[3], *low;
+    for (int i = 0; i < 3; i++)
+        api_ok(acre_mem_alloc(device, ACRE_KIND_PINNED, part, 0, (void **)&blocks[i]));
+    low = blocks[0] < blocks[2] ? blocks[0] : blocks[2];
+    for (int i = 0; i < 3; i++)
+        api_ok(acre_mem_free(device, blocks[i]));
+    if (blocks[1] != low + part ||
+        low + 2 * part != (blocks[0] < blocks[2] ? blocks[2] : blocks[0]))
+        return NULL;
+    for (size_t at = 0; at <= 2 * part; at += 2 * part)
+        if (mmap(low + at, part, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != low + at)
+            return NULL;
+    return low;
+}
+
+/* What lies between the rows of a copy does not matter. */
+TEST(copy_of_rows_around_freed_memory_is_allowed) {
+    size_t part = 64 * KIB;
+    acre_device *device = api_open("soft");
+    unsigned char *block, *rows = map_around_freed(device, part);
+    if (!rows)
+        skip();
+    api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, 2 * part, 0, (void **)&block));
+    memset(rows, 0x11, part);
+    memset(rows + 2 * part, 0x33, part);
+    EXPECT(acre_copy_2d(device, block, part, rows, part, part, 2, NULL), ACRE_E_POINTER, FREED);
+    api_ok(acre_copy_2d(device, block, part, rows, 2 * part, part, 2, NULL));
+    api_ok(acre_device_sync(device));
+    memset(rows, 0, part);
+    memset(rows + 2 * part, 0, part);
+    api_ok(acre_copy_2d(device, rows, 2 * part, block, part, part, 2, NULL));
+    api_ok(acre_device_sync(device));
+    assert_int_equal(rows[part - 1], 0x11);
+    assert_int_equal(rows[3 * part - 1], 0x33);
+    munmap(rows, part);
+    munmap(rows + 2 * part, part);
+    api_ok(acre_mem_free(device, block));
+    api_ok(acre_close(device));
 }
 
 TEST(copy_of_a_freed_pool_block_is_refused) {

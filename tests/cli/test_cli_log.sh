@@ -65,4 +65,28 @@ if [ "$(id -u)" -eq 0 ] && ! is_sanitized; then
     check "it wrote no file" test ! -e "$work/secret"
     expect_no_err
 fi
+
+# A program that closes all descriptors keeps its files to itself, and the log goes on.
+cases=$ACRE_BUILD/tests/api/acre_cases
+cd "$work" || exit 2
+run "$no_gpu" ACRE_DEBUG=1 ACRE_LOG=closed.log ACRE_TRACE=closed.trace ACRE_STATS=closed.stats \
+    ACRE_STACKS=4 "$cases" soft closed-files
+expect_rc 0
+check "its file is empty" test -e mine -a ! -s mine
+check "the leak is in the log" grep -q 'leak: 3000 bytes in 3 blocks .* allocated by leak_blocks at ' closed.log
+check "the trace's end is in the log" grep -q 'the trace has ended: its file cannot be grown: Bad file descriptor' closed.log
+run "$acre" trace closed.trace
+expect_rc 0
+expect_out '^alloc_right at acre_cases\.c:[0-9]+ from main at '
+
+# In a library that contains libacre.a, the library's own functions are the program's.
+if ! is_sanitized; then
+    sed 's/^int main(void)/int plugin(void); int plugin(void)/' "$ACRE_SOURCE/examples/mistakes/leak.c" >plugin.c
+    echo 'int plugin(void); int main(void) { return plugin(); }' >program.c
+    cc -g -shared -fPIC -I"$ACRE_SOURCE/include" plugin.c "$ACRE_BUILD/libacre.a" -pthread -lm -o libplugin.so
+    cc -g program.c -L. -lplugin -Wl,-rpath,"$work" -o program
+    run "$no_gpu" ACRE_DEBUG=1 ./program
+    expect_err 'leak: 100000 bytes in 1 block of a pool not freed; allocated by make_buffer at .*plugin\.c:10$'
+    expect_err 'called by plugin at .*plugin\.c:21$'
+fi
 finish

@@ -47,4 +47,17 @@ for cut in 4200 4300 5000 69000; do
     run "$acre" trace "$work/cut.trace"
     expect_no_crash
 done
+
+# In a ring, stacks leave room for the newest events, and the log says that stacks are missing.
+run "$no_gpu" ACRE_LOG=stderr ACRE_STACKS=40 ACRE_TRACE="$work/ring.trace" ACRE_TRACE_RING=yes \
+    ACRE_TRACE_BYTES=1MiB "$ACRE_BUILD/tests/api/acre_cases" soft many-stacks
+expect_rc 0
+expect_err '^acre: warning: trace: half of the trace is full of call stacks: new stacks are left out'
+check "once" test "$(grep -c 'half of the trace' "$err")" -eq 1
+check "it has not ended" test "$(grep -c 'the trace has ended' "$err")" -eq 0
+run "$acre" trace --list "$work/ring.trace"
+expect_rc 0
+check "allocations with stacks" grep -q ' alloc .*bytes=1000 .*stack=[1-9]' "$out"
+check "allocations without" grep -q ' alloc .*bytes=1000 .*stream=0x0$' "$out"
+check "the last three were not freed" test "$(grep -E ' (alloc|free) ' "$out" | tail -n 3 | grep -c ' alloc ')" -eq 3
 finish

@@ -1,8 +1,10 @@
-/* A program that uses libacre, for the tests of `acre run`: opens the device named by its first
- * argument and runs the case named by the second. */
+/* A program that uses libacre, for tests of the tool, of logs and of traces: opens the device named
+ * by its first argument and runs the case named by the second. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <acre.h>
 
@@ -30,6 +32,37 @@ static void leak_objects(acre_device *device) {
     need(acre_pool_destroy(pool, NULL, NULL), "acre_pool_destroy");
 }
 
+/* Closes every descriptor, as a daemon does, and opens its own files under their numbers. */
+static void replace_descriptors(void) {
+    enum { MOST = 64 };
+    for (int fd = STDERR_FILENO + 1; fd < MOST; fd++)
+        close(fd);
+    for (int fd = 0; fd < MOST;) {
+        fd = open("mine", O_RDWR | O_APPEND | O_CREAT, 0644);
+        if (fd < 0)
+            exit(9);
+    }
+}
+
+static void *volatile last; /* keeps calls from becoming jumps */
+
+static __attribute__((noinline)) void alloc_left(acre_device *device, unsigned path, int depth);
+static __attribute__((noinline)) void alloc_right(acre_device *device, unsigned path, int depth) {
+    void *p = NULL;
+    if (depth)
+        (path & 1 ? alloc_left : alloc_right)(device, path / 2, depth - 1);
+    else
+        need(acre_alloc(device, 1000, NULL, &p), "acre_alloc");
+    if (p)
+        need(acre_free(p, NULL), "acre_free");
+    last = p;
+}
+
+static void alloc_left(acre_device *device, unsigned path, int depth) {
+    alloc_right(device, path, depth);
+    last = NULL;
+}
+
 int main(int argc, char **argv) {
     acre_device *device;
     void *p;
@@ -43,6 +76,16 @@ int main(int argc, char **argv) {
         leak_blocks(device);
     } else if (strcmp(argv[2], "objects") == 0) {
         leak_objects(device);
+    } else if (strcmp(argv[2], "closed-files") == 0) {
+        alloc_right(device, 0, 0);
+        replace_descriptors();
+        for (int i = 0; i < 20000; i++) /* the trace would grow */
+            alloc_right(device, 0, 0);
+        leak_blocks(device);
+    } else if (strcmp(argv[2], "many-stacks") == 0) {
+        for (unsigned path = 0; path < 1 << 14; path++)
+            alloc_right(device, path, 14);
+        leak_blocks(device);
     }
     if (strcmp(argv[2], "open") != 0)
         need(acre_close(device), "acre_close");
