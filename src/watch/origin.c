@@ -19,9 +19,10 @@
 
 enum {
     ORIGIN_SHARDS = 64,
-    ORIGIN_LEAST = 256, /* entries of a shard at first */
-    ORIGIN_LINES = 24,  /* lines of a message */
-    ORIGIN_GROUPS = 20  /* call stacks that a list of leaks names */
+    ORIGIN_LEAST = 256,      /* entries of a shard at first */
+    ORIGIN_LINES = 24,       /* lines of a message */
+    ORIGIN_CANDIDATES = 100, /* call stacks whose texts are compared for it */
+    ORIGIN_GROUPS = 20       /* call stacks that a list of leaks names */
 };
 
 static struct shard {
@@ -186,22 +187,74 @@ struct groups {
     struct group rest; /* entries that found no memory for a group */
 };
 
-static struct group *group_of(struct groups *groups, const struct acre__origin *entry) {
-    for (size_t i = 0; i < groups->count; i++)
-        if (groups->at[i].stack == entry->allocated && groups->at[i].what == entry->what &&
-            groups->at[i].label == entry->label)
-            return &groups->at[i];
-    if (groups->count == groups->capacity) {
-        size_t capacity = groups->capacity ? 2 * groups->capacity : 64;
-        struct group *at = realloc(groups->at, capacity * sizeof *at);
-        if (!at)
-            return &groups->rest;
-        groups->at = at;
-        groups->capacity = capacity;
+static int by_key(const void *a, const void *b) {
+    const struct group *x = a, *y = b;
+    if (x->stack != y->stack)
+        return x->stack < y->stack ? -1 : 1;
+    if (x->what != y->what)
+        return (uintptr_t)x->what < (uintptr_t)y->what ? -1 : 1;
+    return x->label == y->label ? 0 : (uintptr_t)x->label < (uintptr_t)y->label ? -1 : 1;
+}
+
+static int by_text(const void *a, const void *b) {
+    const struct group *x = a, *y = b;
+    if (x->text != y->text)
+        return x->text < y->text ? -1 : 1;
+    if (x->what != y->what)
+        return (uintptr_t)x->what < (uintptr_t)y->what ? -1 : 1;
+    return x->label == y->label ? 0 : (uintptr_t)x->label < (uintptr_t)y->label ? -1 : 1;
+}
+
+static int by_bytes(const void *a, const void *b) {
+    const struct group *x = a, *y = b;
+    return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
+}
+
+static void groups_sort(struct groups *groups, int (*order)(const void *, const void *)) {
+    if (groups->count)
+        qsort(groups->at, groups->count, sizeof *groups->at, order);
+}
+
+/* Merges groups that are equal in this order. */
+static void groups_merge(struct groups *groups, int (*order)(const void *, const void *)) {
+    size_t kept = 0;
+    groups_sort(groups, order);
+    for (size_t i = 0; i < groups->count; i++) {
+        struct group *last = kept ? &groups->at[kept - 1] : NULL;
+        if (last && order(last, &groups->at[i]) == 0) {
+            last->count += groups->at[i].count;
+            last->bytes += groups->at[i].bytes;
+        } else {
+            groups->at[kept++] = groups->at[i];
+        }
     }
-    struct group *group = &groups->at[groups->count++];
-    *group = (struct group){.what = entry->what, .label = entry->label, .stack = entry->allocated};
-    return group;
+    groups->count = kept;
+}
+
+/* Adds an entry as a group of its own. A full array is merged first, and grows if that does not
+ * help. */
+static void groups_add(struct groups *groups, const struct acre__origin *entry) {
+    if (groups->count == groups->capacity) {
+        groups_merge(groups, by_key);
+        size_t capacity = groups->capacity ? 2 * groups->capacity : 1024;
+        struct group *at = groups->count < groups->capacity / 2
+                               ? NULL
+                               : realloc(groups->at, capacity * sizeof *at);
+        if (at) {
+            groups->at = at;
+            groups->capacity = capacity;
+        }
+    }
+    if (groups->count == groups->capacity) {
+        groups->rest.count++;
+        groups->rest.bytes += entry->bytes;
+        return;
+    }
+    groups->at[groups->count++] = (struct group){.what = entry->what,
+                                                 .label = entry->label,
+                                                 .stack = entry->allocated,
+                                                 .count = 1,
+                                                 .bytes = entry->bytes};
 }
 
 static void shard_collect(struct shard *shard, struct groups *groups) {
@@ -211,9 +264,7 @@ static void shard_collect(struct shard *shard, struct groups *groups) {
         if (!entry->is_live || (groups->owner && entry->owner != groups->owner) ||
             (groups->what && entry->what != groups->what))
             continue;
-        struct group *group = group_of(groups, entry);
-        group->count++;
-        group->bytes += entry->bytes;
+        groups_add(groups, entry);
         if (groups->forgets) {
             entry->is_live = 0;
             shard->live--;
@@ -227,6 +278,7 @@ static void groups_collect(struct groups *groups) {
     pthread_once(&shards_once, shards_init);
     for (unsigned i = 0; i < ORIGIN_SHARDS; i++)
         shard_collect(&shards[i], groups);
+    groups_merge(groups, by_key);
 }
 
 static uint64_t stack_text_hash(uint32_t stack) {
@@ -237,36 +289,6 @@ static uint64_t stack_text_hash(uint32_t stack) {
     for (unsigned i = 0; i < count; i++)
         hash = acre__hash_bytes(hash, lines[i], strlen(lines[i]));
     return hash;
-}
-
-static int by_text(const void *a, const void *b) {
-    const struct group *x = a, *y = b;
-    return x->text < y->text ? 1 : x->text > y->text ? -1 : 0;
-}
-
-/* Merges groups that look the same, such as those of calls that the compiler unrolled. */
-static void groups_merge(struct groups *groups) {
-    size_t kept = 0;
-    for (size_t i = 0; i < groups->count; i++)
-        groups->at[i].text = stack_text_hash(groups->at[i].stack);
-    if (groups->count)
-        qsort(groups->at, groups->count, sizeof *groups->at, by_text);
-    for (size_t i = 0; i < groups->count; i++) {
-        struct group *next = &groups->at[i], *last = kept ? &groups->at[kept - 1] : NULL;
-        if (last && last->text == next->text && last->what == next->what &&
-            last->label == next->label) {
-            last->count += next->count;
-            last->bytes += next->bytes;
-        } else {
-            groups->at[kept++] = *next;
-        }
-    }
-    groups->count = kept;
-}
-
-static int by_bytes(const void *a, const void *b) {
-    const struct group *x = a, *y = b;
-    return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
 }
 
 static void group_log(const struct group *group) {
@@ -280,23 +302,29 @@ static void group_log(const struct group *group) {
     acre__log_lines(ACRE_LOG_WARN, group->what->area, lines, count);
 }
 
-/* Sorts and merges the groups. */
-static void groups_log(struct groups *groups) {
-    groups_merge(groups);
-    if (groups->count)
-        qsort(groups->at, groups->count, sizeof *groups->at, by_bytes);
-    struct group rest = groups->rest;
-    for (size_t i = 0; i < groups->count; i++) {
-        if (i < ORIGIN_GROUPS) {
-            group_log(&groups->at[i]);
-        } else {
-            rest.count += groups->at[i].count;
-            rest.bytes += groups->at[i].bytes;
-        }
+/* Moves all groups but the first ones to the rest. */
+static void groups_cut(struct groups *groups, size_t most) {
+    for (; groups->count > most; groups->count--) {
+        groups->rest.count += groups->at[groups->count - 1].count;
+        groups->rest.bytes += groups->at[groups->count - 1].bytes;
     }
-    if (rest.count)
+}
+
+/* Logs the largest groups. Among candidates it merges those that look the same, such as those of
+ * calls that the compiler unrolled. */
+static void groups_log(struct groups *groups) {
+    groups_sort(groups, by_bytes);
+    groups_cut(groups, ORIGIN_CANDIDATES);
+    for (size_t i = 0; i < groups->count; i++)
+        groups->at[i].text = stack_text_hash(groups->at[i].stack);
+    groups_merge(groups, by_text);
+    groups_sort(groups, by_bytes);
+    groups_cut(groups, ORIGIN_GROUPS);
+    for (size_t i = 0; i < groups->count; i++)
+        group_log(&groups->at[i]);
+    if (groups->rest.count)
         acre__log(ACRE_LOG_WARN, "leak", "%llu more bytes in %llu blocks of other call stacks",
-                  (unsigned long long)rest.bytes, (unsigned long long)rest.count);
+                  (unsigned long long)groups->rest.bytes, (unsigned long long)groups->rest.count);
 }
 
 /* Reports the groups to `acre run`. */
