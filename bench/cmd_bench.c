@@ -682,7 +682,7 @@ static int bench_run(struct bench *bench, const struct bench_args *args,
         bench->wants_chart = args->chart && bench_charted(args) == &bench_suites[i];
         bench->is_others_failure = false;
         if (bench_suites[i].run(bench)) {
-            const char *detail = *bench->reason ? bench->reason : acre_last_detail();
+            const char *detail = *bench->reason ? bench->reason : cli_detail();
             cli_say("suite %s could not be measured: %s", bench->suite,
                     bench->is_others_failure || !*detail ? "a call that is not acre's failed"
                                                          : detail);

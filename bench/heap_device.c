@@ -106,7 +106,7 @@ int heap_open(struct heap_bench *b, const char **lacks) {
     }
     acre_status status = acre_heap_create(b->device, NULL, &heap);
     if (status == ACRE_E_UNSUPPORTED) {
-        *lacks = acre_last_detail();
+        *lacks = cli_detail();
         return 1;
     }
     if (status || acre_heap_destroy(heap, NULL, NULL) ||

@@ -116,7 +116,7 @@ static void *idle_run(void *user) {
                  held->own.drv->cuCtxSetCurrent(held->own.context) == CUDA_SUCCESS;
     thread->ok = thread->ok && POOL_EACH(held->party, idle_blocks, &held->own);
     if (!thread->ok) {
-        snprintf(thread->detail, sizeof thread->detail, "%s", acre_last_detail());
+        snprintf(thread->detail, sizeof thread->detail, "%s", cli_detail());
     }
     pthread_barrier_wait(&thread->idle->done);
     pthread_barrier_wait(&thread->idle->end);

@@ -66,7 +66,7 @@ static void *thread_end(struct pool_thread *thread, int ok) {
     thread->end_ns = cli_now_ns();
     thread->ok = ok;
     if (!ok) {
-        snprintf(thread->detail, sizeof thread->detail, "%s", acre_last_detail());
+        snprintf(thread->detail, sizeof thread->detail, "%s", cli_detail());
     }
     return NULL;
 }

@@ -84,6 +84,9 @@ bool cli_colour(FILE *stream);
 /* Prints one line on stderr, beginning with "acre: ". */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* acre_last_detail, without the name of the call: the user of the tool has not made it. */
+const char *cli_detail(void);
+
 /* Prints "acre: <what>: <status text> (<detail>)"; without a driver only the detail. */
 void cli_say_reason(const char *what, acre_status status);
 /* Prints the same, and a second line with what to do next. */

@@ -103,7 +103,7 @@ static void doctor_check_configuration(struct doctor *doctor) {
                          "opens its device with ACRE_OPEN_NO_SOFT, or runs with ACRE_DEVICE=cuda");
     } else {
         doctor_add(doctor, area, "automatic choice", DOCTOR_PROBLEM, cli_advice(status),
-                   "cannot open auto: %s (%s)", acre_status_text(status), acre_last_detail());
+                   "cannot open auto: %s (%s)", acre_status_text(status), cli_detail());
     }
 }
 

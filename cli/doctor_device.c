@@ -115,7 +115,7 @@ static void driver_check_hidden(struct doctor *doctor) {
 static void driver_check_library(struct doctor *doctor, bool hardware) {
     uint32_t count = 0;
     acre_status status = acre_device_count("cuda", &count);
-    char *detail = cli_format("%s", acre_last_detail());
+    char *detail = cli_format("%s", cli_detail());
     const char *reason = *detail ? detail : acre_status_text(status);
     enum doctor_result absent = hardware ? DOCTOR_PROBLEM : DOCTOR_WARN;
     if (status == ACRE_OK && count > 0) {
@@ -240,7 +240,7 @@ static void device_check_order(struct doctor *doctor, const char *name, acre_dev
                    "two streams ordered by an event, in %s", cli_duration(end - begin, text));
     } else {
         doctor_add(doctor, device_area, check, DOCTOR_PROBLEM, cli_advice(status),
-                   "could not %s: %s (%s)", step, acre_status_text(status), acre_last_detail());
+                   "could not %s: %s (%s)", step, acre_status_text(status), cli_detail());
     }
     free(check);
     if (last) {
@@ -266,7 +266,7 @@ static void device_check(struct doctor *doctor, const char *name) {
     }
     if (status != ACRE_OK) {
         doctor_add(doctor, device_area, check, DOCTOR_PROBLEM, cli_advice(status),
-                   "cannot open %s: %s (%s)", name, acre_status_text(status), acre_last_detail());
+                   "cannot open %s: %s (%s)", name, acre_status_text(status), cli_detail());
     } else {
         doctor->devices_opened++;
         doctor_add(doctor, device_area, check, DOCTOR_OK, NULL, "%s, driver %s, in %s", info.name,
@@ -286,7 +286,7 @@ void doctor_check_devices(struct doctor *doctor) {
         acre_status status = acre_device_count(drivers[i], &count);
         if (status != ACRE_OK && i == 1) { /* doctor_check_driver has reported that of "cuda" */
             doctor_add(doctor, device_area, "soft open", DOCTOR_PROBLEM, cli_advice(status),
-                       "cannot open soft: %s (%s)", acre_status_text(status), acre_last_detail());
+                       "cannot open soft: %s (%s)", acre_status_text(status), cli_detail());
         }
         for (uint32_t n = 0; status == ACRE_OK && n < count; n++) {
             char *name = cli_format("%s:%" PRIu32, drivers[i], n);

@@ -86,8 +86,15 @@ const char *cli_advice(acre_status status) {
     }
 }
 
-void cli_say_reason(const char *what, acre_status status) {
+const char *cli_detail(void) {
     const char *detail = acre_last_detail();
+    size_t name = strspn(detail, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    int is_call = strncmp(detail, "acre_", 5) == 0 && strncmp(detail + name, ": ", 2) == 0;
+    return is_call ? detail + name + 2 : detail;
+}
+
+void cli_say_reason(const char *what, acre_status status) {
+    const char *detail = cli_detail();
     if (*detail && status == ACRE_E_NO_DRIVER) { /* the detail says the same, with the library */
         cli_say("%s: %s", what, detail);
     } else if (*detail) {

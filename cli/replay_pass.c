@@ -117,7 +117,7 @@ static int pass_failed(const struct pass *pass, acre_status status) {
     static const char *const verbs[] = {"allocate", "free", "reallocate to"};
     const struct replay *replay = pass->replay;
     const struct event *event = &replay->events->list[pass->next];
-    const char *detail = replay->how->pool == REPLAY_ACRE ? acre_last_detail() : "";
+    const char *detail = replay->how->pool == REPLAY_ACRE ? cli_detail() : "";
     char text[4][CLI_NUMBER_BYTES];
     pass->result->failed = cli_format(
         "pass %u, event %zu of %zu: cannot %s %s: %s%s%s%s", pass->result->pass, pass->next + 1,

@@ -70,9 +70,9 @@ ACRE_API acre_status acre_plan_destroy(acre_plan *plan);
 /* Requests `bytes` for all steps. `alignment` is 0 (for 256) or a power of two up to 1 GiB; less
  * than 256 counts as 256. Without ACRE_PLAN_DEFERRED the call then does what acre_plan_satisfy
  * does, so *p is the address when it returns. For 0 bytes *p is NULL.
- * Returns ACRE_E_DEVICE_MEMORY or ACRE_E_HOST_MEMORY, with the detail "not enough host memory:
- * desired N bytes, allocated M bytes" (N: the arena size that would be needed; M: the arena's
- * size); ACRE_E_COMMITTED after acre_plan_commit. */
+ * Returns ACRE_E_DEVICE_MEMORY or ACRE_E_HOST_MEMORY, with the detail "acre_plan_want: not enough
+ * host memory: desired N bytes, allocated M bytes" (N: the arena size that would be needed; M: the
+ * arena's size); ACRE_E_COMMITTED after acre_plan_commit. */
 ACRE_API acre_status acre_plan_want(acre_plan *plan, uint32_t place, size_t bytes, size_t alignment,
                                     void **p);
 

@@ -74,8 +74,8 @@ acre_status acre__config_flag(enum acre__config_key key, int unset, int *value) 
     return config_unreadable(key, text, "0, 1, no, yes, off, on, false or true");
 }
 
-acre_status acre_config_describe(size_t index, const char **name, const char **kind,
-                                 const char **meaning) {
+static acre_status config_describe(size_t index, const char **name, const char **kind,
+                                   const char **meaning) {
     if (name)
         *name = NULL;
     if (kind)
@@ -97,4 +97,9 @@ acre_status acre_config_describe(size_t index, const char **name, const char **k
     *kind = config_kind_names[config_table[index].kind];
     *meaning = config_table[index].meaning;
     return ACRE_OK;
+}
+
+acre_status acre_config_describe(size_t index, const char **name, const char **kind,
+                                 const char **meaning) {
+    return acre__in_call(config_describe(index, name, kind, meaning), "acre_config_describe");
 }

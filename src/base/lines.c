@@ -6,6 +6,7 @@
 #include "base/lines.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,8 @@ struct libdw {
     void *(*unit_source)(void *, uint64_t);
     const char *(*line_file)(void *, uint64_t *, uint64_t *);
     int (*line_number)(void *, int *);
+    /* Of a C++ library in the process, or NULL. */
+    char *(*demangle)(const char *, char *, size_t *, int *);
 };
 
 struct acre__lines {
@@ -69,45 +72,61 @@ static int find_function(void *library, const char *name, void *place) {
     return found != NULL;
 }
 
-typedef char *demangle_fn(const char *, char *, size_t *, int *);
-
-static demangle_fn *demangle; /* of a C++ library in the process, or NULL */
-
-static const struct libdw *libdw_load(void) {
-    static struct libdw dw;
-    static int state; /* 0: not loaded yet, 1: loaded, -1: not there */
-    if (state)
-        return state > 0 ? &dw : NULL;
-    (void)find_function(RTLD_DEFAULT, "__cxa_demangle", &demangle);
+/* Finds the functions. Returns 0 if one is missing. */
+static int libdw_find(struct libdw *dw) {
     void *library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
     const struct {
         const char *name;
         void *place;
     } wanted[] = {
-        {"dwfl_begin", &dw.begin},
-        {"dwfl_end", &dw.end},
-        {"dwfl_report_begin", &dw.report_begin},
-        {"dwfl_report_end", &dw.report_end},
-        {"dwfl_linux_proc_report", &dw.report_process},
-        {"dwfl_report_offline", &dw.report_file},
-        {"dwfl_addrmodule", &dw.module},
-        {"dwfl_module_getelf", &dw.elf},
-        {"dwfl_module_addrname", &dw.name},
-        {"dwfl_module_getsrc", &dw.source},
-        {"dwfl_lineinfo", &dw.info},
-        {"dwfl_linux_proc_find_elf", &dw.find_elf},
-        {"dwfl_offline_section_address", &dw.offline_address},
-        {"dwfl_module_nextcu", &dw.next_unit},
-        {"dwarf_haspc", &dw.has_address},
-        {"dwarf_getsrc_die", &dw.unit_source},
-        {"dwarf_linesrc", &dw.line_file},
-        {"dwarf_lineno", &dw.line_number},
+        {"dwfl_begin", &dw->begin},
+        {"dwfl_end", &dw->end},
+        {"dwfl_report_begin", &dw->report_begin},
+        {"dwfl_report_end", &dw->report_end},
+        {"dwfl_linux_proc_report", &dw->report_process},
+        {"dwfl_report_offline", &dw->report_file},
+        {"dwfl_addrmodule", &dw->module},
+        {"dwfl_module_getelf", &dw->elf},
+        {"dwfl_module_addrname", &dw->name},
+        {"dwfl_module_getsrc", &dw->source},
+        {"dwfl_lineinfo", &dw->info},
+        {"dwfl_linux_proc_find_elf", &dw->find_elf},
+        {"dwfl_offline_section_address", &dw->offline_address},
+        {"dwfl_module_nextcu", &dw->next_unit},
+        {"dwarf_haspc", &dw->has_address},
+        {"dwarf_getsrc_die", &dw->unit_source},
+        {"dwarf_linesrc", &dw->line_file},
+        {"dwarf_lineno", &dw->line_number},
     };
-    state = library ? 1 : -1;
-    for (size_t i = 0; library && i < sizeof wanted / sizeof *wanted; i++)
-        if (!find_function(library, wanted[i].name, wanted[i].place))
-            state = -1;
-    return state > 0 ? &dw : NULL;
+    (void)find_function(RTLD_DEFAULT, "__cxa_demangle", &dw->demangle);
+    int is_there = library != NULL;
+    for (size_t i = 0; is_there && i < sizeof wanted / sizeof *wanted; i++)
+        is_there = find_function(library, wanted[i].name, wanted[i].place);
+    return is_there;
+}
+
+/* Returns NULL if the library is not there. The first thread that has loaded it publishes the
+ * functions; no thread waits for another here, since dlopen takes the loader's lock. */
+static const struct libdw *libdw_load(void) {
+    static _Atomic(struct libdw *) known;
+    static struct libdw absent;
+    struct libdw *dw = atomic_load_explicit(&known, memory_order_acquire), *before = NULL;
+    if (!dw) {
+        dw = calloc(1, sizeof *dw);
+        if (!dw)
+            return NULL;
+        if (!libdw_find(dw)) {
+            free(dw);
+            dw = &absent;
+        }
+        if (!atomic_compare_exchange_strong_explicit(&known, &before, dw, memory_order_acq_rel,
+                                                     memory_order_acquire)) {
+            if (dw != &absent)
+                free(dw);
+            dw = before;
+        }
+    }
+    return dw == &absent ? NULL : dw;
 }
 
 int acre__lines_are_there(void) {
@@ -159,11 +178,11 @@ struct acre__lines *acre__lines_open_file(const char *path) {
 }
 
 /* Copies a function's name. A C++ library in the process has a function that demangles it. */
-static void copy_name(const char *name, char *out, size_t bytes) {
+static void copy_name(const struct libdw *dw, const char *name, char *out, size_t bytes) {
     char *plain = NULL;
     int status = -1;
-    if (demangle && strncmp(name, "_Z", 2) == 0)
-        plain = demangle(name, NULL, NULL, &status);
+    if (dw->demangle && strncmp(name, "_Z", 2) == 0)
+        plain = dw->demangle(name, NULL, NULL, &status);
     snprintf(out, bytes, "%s", plain && status == 0 ? plain : name);
     free(plain);
 }
@@ -196,7 +215,7 @@ int acre__lines_find(struct acre__lines *lines, uint64_t address, struct acre__l
         return 0;
     const char *name = dw->name(module, address);
     if (name)
-        copy_name(name, found->function, sizeof found->function);
+        copy_name(lines->dw, name, found->function, sizeof found->function);
     const char *file = find_source(dw, module, address, &found->line);
     if (file)
         snprintf(found->file, sizeof found->file, "%s", file);

@@ -210,7 +210,7 @@ int acre__debug_is_on(void) {
 
 /* ---- messages ---- */
 
-acre_status acre_log_set(acre_log_fn fn, void *user, acre_log_level level) {
+static acre_status log_set(acre_log_fn fn, void *user, acre_log_level level) {
     acre_status status = acre__enter();
     if (status != ACRE_OK)
         return status;
@@ -222,6 +222,10 @@ acre_status acre_log_set(acre_log_fn fn, void *user, acre_log_level level) {
     callback.user = user;
     atomic_store_explicit(&callback.level, fn ? (int)level : 0, memory_order_release);
     return ACRE_OK;
+}
+
+acre_status acre_log_set(acre_log_fn fn, void *user, acre_log_level level) {
+    return acre__in_call(log_set(fn, user, level), "acre_log_set");
 }
 
 static int is_printed(acre_log_level level) {

@@ -37,17 +37,22 @@ struct stack {
     uintptr_t frames[];
 };
 
+/* What is found in the program's modules. */
+struct found {
+    _Unwind_Reason_Code (*unwind)(_Unwind_Trace_Fn, void *); /* _Unwind_Backtrace, or NULL */
+    _Unwind_Ptr (*unwind_ip)(struct _Unwind_Context *);      /* _Unwind_GetIP */
+    _Unwind_Word (*unwind_cfa)(struct _Unwind_Context *);    /* _Unwind_GetCFA */
+    uintptr_t own_begin, own_end; /* this library's code; empty in libacre.a */
+};
+
 static struct {
     pthread_once_t once;
     acre_status status;
     char detail[ACRE__DETAIL_BYTES];
     unsigned frames; /* as configured */
     int by_frame_pointers;
-    _Unwind_Reason_Code (*unwind)(_Unwind_Trace_Fn, void *); /* _Unwind_Backtrace, or NULL */
-    _Unwind_Ptr (*unwind_ip)(struct _Unwind_Context *);      /* _Unwind_GetIP */
-    _Unwind_Word (*unwind_cfa)(struct _Unwind_Context *);    /* _Unwind_GetCFA */
-    uintptr_t own_begin, own_end; /* this library's code; empty in libacre.a */
-    unsigned own_frames;          /* then: frames of the library that may precede the program's */
+    struct found found;
+    unsigned own_frames; /* frames of the library that may precede the program's in libacre.a */
     struct acre__lock lock;
     uint32_t count;           /* `lock` */
     _Atomic uint32_t *chains; /* number of the first stack of each chain */
@@ -61,7 +66,8 @@ _Atomic uint32_t acre__stack_depth;
 /* Finds the bounds of the library's own code. */
 static int own_module(struct dl_phdr_info *info, size_t bytes, void *user) {
     uintptr_t here = (uintptr_t)own_module, begin = UINTPTR_MAX, end = 0;
-    (void)bytes, (void)user;
+    struct found *found = user;
+    (void)bytes;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         if (info->dlpi_phdr[i].p_type != PT_LOAD)
             continue;
@@ -71,23 +77,22 @@ static int own_module(struct dl_phdr_info *info, size_t bytes, void *user) {
     }
     if (here < begin || here >= end)
         return 0;
-    stacks.own_begin = begin;
-    stacks.own_end = end;
-    stacks.own_frames = 0;
+    found->own_begin = begin;
+    found->own_end = end;
     return 1;
 }
 
 /* Loads the compiler's unwinder. Every system with glibc has it, and acre need not link it. */
-static void unwinder_load(void) {
+static void unwinder_load(struct found *found) {
     void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
     void *unwind = library ? dlsym(library, "_Unwind_Backtrace") : NULL;
     void *unwind_ip = library ? dlsym(library, "_Unwind_GetIP") : NULL;
     void *unwind_cfa = library ? dlsym(library, "_Unwind_GetCFA") : NULL;
     if (!unwind || !unwind_ip || !unwind_cfa)
         return;
-    memcpy(&stacks.unwind, &unwind, sizeof unwind);
-    memcpy(&stacks.unwind_ip, &unwind_ip, sizeof unwind_ip);
-    memcpy(&stacks.unwind_cfa, &unwind_cfa, sizeof unwind_cfa);
+    memcpy(&found->unwind, &unwind, sizeof unwind);
+    memcpy(&found->unwind_ip, &unwind_ip, sizeof unwind_ip);
+    memcpy(&found->unwind_cfa, &unwind_cfa, sizeof unwind_cfa);
 }
 
 static acre_status stacks_configure(void) {
@@ -101,16 +106,7 @@ static acre_status stacks_configure(void) {
     if (!stacks.frames)
         return ACRE_OK;
     stacks.chains = calloc(STACK_CHAINS, sizeof *stacks.chains);
-    if (!stacks.chains)
-        return acre__fail(ACRE_E_HOST_MEMORY, "no memory for call stacks");
-    stacks.own_frames = STACK_OWN_KEPT;
-    if (&acre__own_module)
-        dl_iterate_phdr(own_module, NULL);
-    if (acre__debug_is_on())
-        acre__symbols_use_lines();
-    unwinder_load();
-    atomic_store_explicit(&acre__stack_depth, stacks.frames, memory_order_release);
-    return ACRE_OK;
+    return stacks.chains ? ACRE_OK : acre__fail(ACRE_E_HOST_MEMORY, "no memory for call stacks");
 }
 
 static void stacks_begin(void) {
@@ -121,9 +117,31 @@ static void stacks_begin(void) {
     (void)acre__said_fail(ACRE_OK, &said);
 }
 
+/* Searches the modules, and switches the capture on. No lock is held, and no thread waits for this
+ * one: it takes the loader's lock, and a constructor that runs under that may call acre. */
+static void stacks_load(void) {
+    struct found found = {.unwind = NULL};
+    if (&acre__own_module)
+        dl_iterate_phdr(own_module, &found);
+    if (acre__debug_is_on())
+        acre__symbols_use_lines();
+    unwinder_load(&found);
+    acre__lock_take(&stacks.lock);
+    if (!acre__stacks_are_on()) {
+        stacks.found = found;
+        stacks.own_frames = found.own_end ? 0 : STACK_OWN_KEPT;
+        atomic_store_explicit(&acre__stack_depth, stacks.frames, memory_order_release);
+    }
+    acre__lock_give(&stacks.lock);
+}
+
 acre_status acre__stacks_begin(void) {
     pthread_once(&stacks.once, stacks_begin);
-    return stacks.status ? acre__fail(stacks.status, "%s", stacks.detail) : ACRE_OK;
+    if (stacks.status)
+        return acre__fail(stacks.status, "%s", stacks.detail);
+    if (stacks.frames && !acre__stacks_are_on())
+        stacks_load();
+    return ACRE_OK;
 }
 
 /* ---- capture ---- */
@@ -147,7 +165,7 @@ static const struct bounds *thread_bounds(void) {
 }
 
 static int is_own(uintptr_t frame) {
-    return frame >= stacks.own_begin && frame < stacks.own_end;
+    return frame >= stacks.found.own_begin && frame < stacks.found.own_end;
 }
 
 /* The program's frames, as they are found. */
@@ -167,9 +185,10 @@ static int capture_add(const struct capture *capture, uintptr_t frame, uintptr_t
 }
 
 static _Unwind_Reason_Code capture_unwound(struct _Unwind_Context *context, void *capture) {
-    uintptr_t frame = stacks.unwind_ip(context);
-    return !frame || capture_add(capture, frame, stacks.unwind_cfa(context)) ? _URC_END_OF_STACK
-                                                                             : _URC_NO_REASON;
+    uintptr_t frame = stacks.found.unwind_ip(context);
+    return !frame || capture_add(capture, frame, stacks.found.unwind_cfa(context))
+               ? _URC_END_OF_STACK
+               : _URC_NO_REASON;
 }
 
 /* Returns the frame record at `at` if it is on the thread's stack, above `below`; else NULL. A
@@ -198,7 +217,7 @@ ACRE__READS_STACK static __attribute__((noinline)) const uintptr_t *program_slot
     const uintptr_t *frame = frame_at(bounds, (uintptr_t)__builtin_frame_address(0), bounds->low);
     while (frame && is_own(frame[1]))
         frame = frame_at(bounds, frame[0], (uintptr_t)frame);
-    return frame && stacks.own_end && frame[1] ? &frame[1] : NULL;
+    return frame && stacks.found.own_end && frame[1] ? &frame[1] : NULL;
 }
 
 /* ---- storage ---- */
@@ -285,9 +304,9 @@ uint32_t acre__stack_take(void) {
         return stack_store(&walk);
     const uintptr_t *slot = program_slot();
     uint32_t number = slot ? acre__stack_recall(slot) : 0;
-    if (number || !stacks.unwind)
+    if (number || !stacks.found.unwind)
         return number;
-    (void)stacks.unwind(capture_unwound, (void *)(uintptr_t)&capture);
+    (void)stacks.found.unwind(capture_unwound, (void *)(uintptr_t)&capture);
     number = walk.count ? stack_store(&walk) : 0;
     if (number && slot)
         acre__stack_remember(slot, &walk, number);

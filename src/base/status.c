@@ -80,6 +80,8 @@ static const char *behind_call(const char *detail) {
     if (strncmp(detail, "acre_", 5) != 0)
         return detail;
     size_t length = strspn(detail, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    if (length > 8 && strncmp(detail + length - 8, "_options", 8) == 0)
+        return detail; /* the name of a struct */
     return strncmp(detail + length, ": ", 2) == 0 ? detail + length + 2 : detail;
 }
 
@@ -95,7 +97,7 @@ acre_status acre__fail_in(acre_status status, const char *call) {
         return acre__fail(status, "%s", detail);
     (void)acre__fail(status, "%s: %s", call, detail);
     void (*fn)(acre_status) = atomic_load_explicit(&on_refusal, memory_order_acquire);
-    if (fn)
+    if (fn && !acre__thread_self()->inner)
         fn(status);
     return status;
 }

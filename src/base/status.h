@@ -25,6 +25,20 @@ static inline acre_status acre__in_call(acre_status status, const char *call) {
     return status ? acre__fail_in(status, call) : ACRE_OK;
 }
 
+/* Around a call of another public function, which may be refused because of what the program
+ * passed: only the call that the program made is logged. The second returns the status. */
+static inline void acre__inner_begin(void) {
+    struct acre__thread *self = acre__thread_self();
+    if (self->id != 0) /* the shared record must not be written */
+        self->inner++;
+}
+static inline acre_status acre__inner_end(acre_status status) {
+    struct acre__thread *self = acre__thread_self();
+    if (self->id != 0)
+        self->inner--;
+    return status;
+}
+
 /* A copy of the detail, saved while clean-up calls run: these may fail and overwrite the detail. */
 struct acre__said {
     char line[ACRE__DETAIL_BYTES];

@@ -72,24 +72,29 @@ static int find_line(uint64_t address, struct acre__line *line) {
     return symbols.lines && acre__lines_find(symbols.lines, address, line);
 }
 
-/* Lock held: 1 for code of acre, in the program or in a stand-in library: by its name, or because
- * its file is in the same folders as this one. */
-static int is_own(const struct acre__line *line) {
+/* Lock held: finds the folder of acre's sources; there is none without debug information. */
+static void own_find(void) {
     static const char here[] = "src/base/symbol.c";
-    if (strncmp(line->function, "acre_", strlen("acre_")) == 0)
-        return 1;
-    if (!symbols.has_own) {
-        struct acre__line own;
-        symbols.has_own = 1;
-        if (acre__lines_find(symbols.lines, (uintptr_t)acre__symbol_text, &own)) {
-            const char *end = strstr(own.file, here);
-            symbols.own_bytes = end ? (size_t)(end - own.file) : 0;
-            symbols.is_own_known = end != NULL;
-            memcpy(symbols.own, own.file, symbols.own_bytes);
-        }
-    }
+    struct acre__line own;
+    symbols.has_own = 1;
+    if (!acre__lines_find(symbols.lines, (uintptr_t)acre__symbol_text, &own))
+        return;
+    const char *end = strstr(own.file, here);
+    symbols.own_bytes = end ? (size_t)(end - own.file) : 0;
+    symbols.is_own_known = end != NULL;
+    memcpy(symbols.own, own.file, symbols.own_bytes);
+}
+
+/* Lock held: 1 for code of acre, in the program or in a stand-in library: because its file is in
+ * the same folders as this one, or, without debug information, by its name. A program's function
+ * may have such a name, too, but then mostly has a file. */
+static int is_own(const struct acre__line *line) {
+    if (!symbols.has_own)
+        own_find();
+    if (!symbols.is_own_known)
+        return !line->file[0] && strncmp(line->function, "acre_", strlen("acre_")) == 0;
     const char *rest = line->file + symbols.own_bytes;
-    return symbols.is_own_known && strncmp(line->file, symbols.own, symbols.own_bytes) == 0 &&
+    return strncmp(line->file, symbols.own, symbols.own_bytes) == 0 &&
            (strncmp(rest, "src/", strlen("src/")) == 0 ||
             strncmp(rest, "standin/", strlen("standin/")) == 0);
 }

@@ -24,6 +24,7 @@ struct acre__thread {
     void *trace; /* trace writer (watch/trace_writer.h), created on first use */
     void *plan;  /* plan whose step the thread is in (plan/plan.h), if `plan_ends` is current */
     uint64_t plan_ends;
+    int inner;     /* depth of public functions that acre itself calls */
     int is_told;   /* the failure of the call was logged with more than its detail */
     void *stacks;  /* call stacks captured last (base/stack_memo.h), created on first use */
     int uses_idle; /* the thread may copy free memory of pools (space/book.h) */

@@ -100,7 +100,8 @@ static acre_status bytes_look(acre_device *dev, const void *p, size_t bytes, con
 static acre_status rows_look(acre_device *dev, const struct side_rows *rows, const char *which,
                              acre_mem_info *info) {
     acre_status status = bytes_look(dev, rows->p, rows->span, which, info);
-    if (status == ACRE_OK || rows->rows == 1 || info->kind != ACRE_KIND_PAGEABLE)
+    int is_refused = status == ACRE_E_POINTER || status == ACRE_E_RANGE; /* `info` is set */
+    if (!is_refused || rows->rows == 1 || info->kind != ACRE_KIND_PAGEABLE)
         return status;
     for (size_t i = 0; i < rows->rows; i++) {
         acre_mem_info row;

@@ -512,7 +512,7 @@ void acre__device_destroy(acre_device *dev) {
 
 /* ---- public ---- */
 
-acre_status acre_device_get_info(acre_device *device, acre_device_info *info) {
+static acre_status device_get_info(acre_device *device, acre_device_info *info) {
     acre_status status = acre__enter();
     if (status)
         return status;
@@ -537,7 +537,11 @@ acre_status acre_device_get_info(acre_device *device, acre_device_info *info) {
     return acre__options_out(info, sizeof now, &now, "acre_device_info");
 }
 
-acre_status acre_device_sync(acre_device *device) {
+acre_status acre_device_get_info(acre_device *device, acre_device_info *info) {
+    return acre__in_call(device_get_info(device, info), "acre_device_get_info");
+}
+
+static acre_status device_sync(acre_device *device) {
     acre_status status = acre__device_enter(device);
     if (status)
         return status;
@@ -548,4 +552,8 @@ acre_status acre_device_sync(acre_device *device) {
     if (status == ACRE_OK)
         hooks_synced(device);
     return status;
+}
+
+acre_status acre_device_sync(acre_device *device) {
+    return acre__in_call(device_sync(device), "acre_device_sync");
 }

@@ -18,7 +18,7 @@ static acre_status soft_enter(acre_device *device, const char *why) {
     return acre__fail(ACRE_E_UNSUPPORTED, "%s is not a soft device%s", device->label, why);
 }
 
-acre_status acre_soft_set_lag(acre_device *device, uint64_t operations, uint64_t ns) {
+static acre_status soft_set_lag(acre_device *device, uint64_t operations, uint64_t ns) {
     acre_status status = soft_enter(device, "");
     if (status)
         return status;
@@ -28,6 +28,10 @@ acre_status acre_soft_set_lag(acre_device *device, uint64_t operations, uint64_t
                           "them can be set",
                           (unsigned long long)operations, (unsigned long long)ns);
     return acre__soft_lag_set(operations, ns);
+}
+
+acre_status acre_soft_set_lag(acre_device *device, uint64_t operations, uint64_t ns) {
+    return acre__in_call(soft_set_lag(device, operations, ns), "acre_soft_set_lag");
 }
 
 static acre_status launch_check(const uint32_t grid[3], const uint32_t block[3],
@@ -60,9 +64,9 @@ static acre_status launch_queue(acre_device *device, acre_stream stream,
     return code ? acre__driver_fail_host(device, code, "acre_soft_launch") : ACRE_OK;
 }
 
-acre_status acre_soft_launch(acre_device *device, acre_stream stream, acre_soft_kernel fn,
-                             const uint32_t grid[3], const uint32_t block[3], size_t shared_bytes,
-                             void *arg) {
+static acre_status soft_launch(acre_device *device, acre_stream stream, acre_soft_kernel fn,
+                               const uint32_t grid[3], const uint32_t block[3], size_t shared_bytes,
+                               void *arg) {
     uint64_t warp_lanes;
     if (acre_soft_in_kernel())
         return acre__fail(ACRE_E_UNSUPPORTED, "a kernel cannot launch kernels");
@@ -86,4 +90,11 @@ acre_status acre_soft_launch(acre_device *device, acre_stream stream, acre_soft_
     memcpy(kernel.grid, grid, sizeof kernel.grid);
     memcpy(kernel.block, block, sizeof kernel.block);
     return launch_queue(device, stream, &kernel);
+}
+
+acre_status acre_soft_launch(acre_device *device, acre_stream stream, acre_soft_kernel fn,
+                             const uint32_t grid[3], const uint32_t block[3], size_t shared_bytes,
+                             void *arg) {
+    return acre__in_call(soft_launch(device, stream, fn, grid, block, shared_bytes, arg),
+                         "acre_soft_launch");
 }

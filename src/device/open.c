@@ -291,7 +291,8 @@ __attribute__((destructor)) static void diagnose_end(void) {
     acre__log_end();
 }
 
-acre_status acre_open(const char *name, const acre_open_options *options, acre_device **device) {
+static acre_status device_open(const char *name, const acre_open_options *options,
+                               acre_device **device) {
     if (device)
         *device = NULL;
     acre_status status = acre__enter();
@@ -323,7 +324,11 @@ acre_status acre_open(const char *name, const acre_open_options *options, acre_d
     return status;
 }
 
-acre_status acre_close(acre_device *device) {
+acre_status acre_open(const char *name, const acre_open_options *options, acre_device **device) {
+    return acre__in_call(device_open(name, options, device), "acre_open");
+}
+
+static acre_status device_close(acre_device *device) {
     acre_status status = acre__enter();
     if (status || !device)
         return status;
@@ -338,7 +343,11 @@ acre_status acre_close(acre_device *device) {
     return status;
 }
 
-acre_status acre_device_count(const char *driver, uint32_t *count) {
+acre_status acre_close(acre_device *device) {
+    return acre__in_call(device_close(device), "acre_close");
+}
+
+static acre_status device_count(const char *driver, uint32_t *count) {
     if (count)
         *count = 0;
     acre_status status = acre__enter();
@@ -369,4 +378,8 @@ acre_status acre_device_count(const char *driver, uint32_t *count) {
     if (status == ACRE_OK)
         *count = found;
     return status;
+}
+
+acre_status acre_device_count(const char *driver, uint32_t *count) {
+    return acre__in_call(device_count(driver, count), "acre_device_count");
 }

@@ -293,7 +293,7 @@ void acre__streams_end(acre_device *dev) {
 
 /* ---- streams ---- */
 
-acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream *stream) {
+static acre_status stream_create(acre_device *device, uint32_t flags, acre_stream *stream) {
     if (stream)
         *stream = NULL;
     acre_status status = acre__device_enter(device);
@@ -317,7 +317,11 @@ acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream 
                             status);
 }
 
-acre_status acre_stream_destroy(acre_device *device, acre_stream stream) {
+acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream *stream) {
+    return acre__in_call(stream_create(device, flags, stream), "acre_stream_create");
+}
+
+static acre_status stream_destroy(acre_device *device, acre_stream stream) {
     acre_status status = acre__device_enter_books(device);
     if (status || !stream)
         return status;
@@ -331,11 +335,19 @@ acre_status acre_stream_destroy(acre_device *device, acre_stream stream) {
     return acre__limbo_give_back(device, &made->item);
 }
 
-acre_status acre_stream_retire(acre_device *device, acre_stream stream) {
+acre_status acre_stream_destroy(acre_device *device, acre_stream stream) {
+    return acre__in_call(stream_destroy(device, stream), "acre_stream_destroy");
+}
+
+static acre_status stream_retire(acre_device *device, acre_stream stream) {
     acre_status status = acre__device_enter(device);
     if (status == ACRE_OK)
         status = acre__stream_check(device, stream);
     return status ? status : acre__device_hooks_retire(device, stream);
+}
+
+acre_status acre_stream_retire(acre_device *device, acre_stream stream) {
+    return acre__in_call(stream_retire(device, stream), "acre_stream_retire");
 }
 
 acre_status acre_stream_sync(acre_device *device, acre_stream stream) {
@@ -354,7 +366,7 @@ acre_status acre_stream_query(acre_device *device, acre_stream stream) {
                          "acre_stream_query");
 }
 
-acre_status acre_stream_wait(acre_device *device, acre_stream stream, acre_event event) {
+static acre_status stream_wait(acre_device *device, acre_stream stream, acre_event event) {
     acre_status status = acre__device_enter(device);
     if (status == ACRE_OK)
         status = event_check(device, event, 1);
@@ -366,8 +378,12 @@ acre_status acre_stream_wait(acre_device *device, acre_stream stream, acre_event
     return acre__device_done(device, &call, "cuStreamWaitEvent");
 }
 
+acre_status acre_stream_wait(acre_device *device, acre_stream stream, acre_event event) {
+    return acre__in_call(stream_wait(device, stream, event), "acre_stream_wait");
+}
+
 /* Returns the driver's id; without cuStreamGetId, acre's number for streams that acre created. */
-acre_status acre_stream_get_id(acre_device *device, acre_stream stream, uint64_t *id) {
+static acre_status stream_get_id(acre_device *device, acre_stream stream, uint64_t *id) {
     if (id)
         *id = 0;
     acre_status status = acre__device_enter(device);
@@ -390,9 +406,13 @@ acre_status acre_stream_get_id(acre_device *device, acre_stream stream, uint64_t
     return status;
 }
 
+acre_status acre_stream_get_id(acre_device *device, acre_stream stream, uint64_t *id) {
+    return acre__in_call(stream_get_id(device, stream, id), "acre_stream_get_id");
+}
+
 /* ---- events ---- */
 
-acre_status acre_event_create(acre_device *device, uint32_t flags, acre_event *event) {
+static acre_status event_create(acre_device *device, uint32_t flags, acre_event *event) {
     if (event)
         *event = NULL;
     acre_status status = acre__device_enter(device);
@@ -414,7 +434,11 @@ acre_status acre_event_create(acre_device *device, uint32_t flags, acre_event *e
     return made_enter_books(device, &device->events, &device->events_created, made, handle, status);
 }
 
-acre_status acre_event_destroy(acre_device *device, acre_event event) {
+acre_status acre_event_create(acre_device *device, uint32_t flags, acre_event *event) {
+    return acre__in_call(event_create(device, flags, event), "acre_event_create");
+}
+
+static acre_status event_destroy(acre_device *device, acre_event event) {
     acre_status status = acre__device_enter_books(device);
     if (status || !event)
         return status;
@@ -422,7 +446,11 @@ acre_status acre_event_destroy(acre_device *device, acre_event event) {
     return made ? acre__limbo_give_back(device, &made->item) : status;
 }
 
-acre_status acre_event_record(acre_device *device, acre_event event, acre_stream stream) {
+acre_status acre_event_destroy(acre_device *device, acre_event event) {
+    return acre__in_call(event_destroy(device, event), "acre_event_destroy");
+}
+
+static acre_status event_record(acre_device *device, acre_event event, acre_stream stream) {
     acre_status status = acre__device_enter(device);
     if (status == ACRE_OK)
         status = event_check(device, event, 0);
@@ -434,22 +462,35 @@ acre_status acre_event_record(acre_device *device, acre_event event, acre_stream
     return acre__device_done(device, &call, "cuEventRecord");
 }
 
-acre_status acre_event_query(acre_device *device, acre_event event) {
+acre_status acre_event_record(acre_device *device, acre_event event, acre_stream stream) {
+    return acre__in_call(event_record(device, event, stream), "acre_event_record");
+}
+
+static acre_status event_query(acre_device *device, acre_event event) {
     struct acre__current call;
     if (event_call(device, event, &call))
         call.code = device->drv->cuEventQuery(event);
     return acre__device_done(device, &call, "cuEventQuery");
 }
 
-acre_status acre_event_sync(acre_device *device, acre_event event) {
+acre_status acre_event_query(acre_device *device, acre_event event) {
+    acre_status status = event_query(device, event);
+    return status == ACRE_E_NOT_READY ? status : acre__in_call(status, "acre_event_query");
+}
+
+static acre_status event_sync(acre_device *device, acre_event event) {
     struct acre__current call;
     if (event_call(device, event, &call))
         call.code = device->drv->cuEventSynchronize(event);
     return acre__device_done(device, &call, "cuEventSynchronize");
 }
 
-acre_status acre_event_elapsed(acre_device *device, acre_event begin, acre_event end,
-                               float *milliseconds) {
+acre_status acre_event_sync(acre_device *device, acre_event event) {
+    return acre__in_call(event_sync(device, event), "acre_event_sync");
+}
+
+static acre_status event_elapsed(acre_device *device, acre_event begin, acre_event end,
+                                 float *milliseconds) {
     if (milliseconds)
         *milliseconds = 0;
     acre_status status = acre__device_enter(device);
@@ -471,4 +512,9 @@ acre_status acre_event_elapsed(acre_device *device, acre_event begin, acre_event
         return acre__fail(ACRE_E_INVALID, "acre_event_elapsed: both events must be created with "
                                           "ACRE_EVENT_TIMING and be recorded");
     return status;
+}
+
+acre_status acre_event_elapsed(acre_device *device, acre_event begin, acre_event end,
+                               float *milliseconds) {
+    return acre__in_call(event_elapsed(device, begin, end, milliseconds), "acre_event_elapsed");
 }

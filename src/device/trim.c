@@ -6,6 +6,7 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/options.h"
+#include "base/status.h"
 #include "base/thread.h"
 #include "device/device.h"
 #include "device/driver_status.h"
@@ -19,7 +20,7 @@ static uint64_t limbo_count(acre_device *device) {
     return count;
 }
 
-acre_status acre_trim(acre_device *device) {
+static acre_status device_trim(acre_device *device) {
     acre_status status = acre__device_enter(device);
     if (status)
         return status;
@@ -46,7 +47,11 @@ acre_status acre_trim(acre_device *device) {
     return status;
 }
 
-acre_status acre_device_get_stats(acre_device *device, acre_device_stats *stats) {
+acre_status acre_trim(acre_device *device) {
+    return acre__in_call(device_trim(device), "acre_trim");
+}
+
+static acre_status device_get_stats(acre_device *device, acre_device_stats *stats) {
     acre_status status = acre__enter();
     if (status)
         return status;
@@ -80,6 +85,10 @@ acre_status acre_device_get_stats(acre_device *device, acre_device_stats *stats)
     now.driver_allocs = acre__driver_call_count(device->drv, ACRE__ENTRY_cuMemAlloc);
     acre__device_hooks_stats(device, &now);
     return acre__options_out(stats, sizeof now, &now, "acre_device_stats");
+}
+
+acre_status acre_device_get_stats(acre_device *device, acre_device_stats *stats) {
+    return acre__in_call(device_get_stats(device, stats), "acre_device_get_stats");
 }
 
 void acre__device_export(acre_device *dev) {

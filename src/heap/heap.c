@@ -164,8 +164,8 @@ static acre_status heap_make(acre_device *dev, const acre_heap_options *options,
     return status ? status : acre__heap_service_begin(heap);
 }
 
-acre_status acre_heap_create(acre_device *device, const acre_heap_options *options,
-                             acre_heap **heap) {
+static acre_status heap_create(acre_device *device, const acre_heap_options *options,
+                               acre_heap **heap) {
     acre_heap_options wishes;
     struct acre__said said;
     if (heap)
@@ -195,7 +195,12 @@ acre_status acre_heap_create(acre_device *device, const acre_heap_options *optio
     return ACRE_OK;
 }
 
-acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *handle) {
+acre_status acre_heap_create(acre_device *device, const acre_heap_options *options,
+                             acre_heap **heap) {
+    return acre__in_call(heap_create(device, options, heap), "acre_heap_create");
+}
+
+static acre_status heap_get_handle(acre_heap *heap, acre_heap_handle *handle) {
     acre_status status = acre__heap_enter(heap);
     if (status || (status = acre__not_null(handle, "acre_heap_get_handle: handle")))
         return status;
@@ -206,6 +211,10 @@ acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *handle) {
         acre__lock_give(&heap->lock);
     }
     return ACRE_OK;
+}
+
+acre_status acre_heap_get_handle(acre_heap *heap, acre_heap_handle *handle) {
+    return acre__in_call(heap_get_handle(heap, handle), "acre_heap_get_handle");
 }
 
 /* ---- destroying ---- */
@@ -226,7 +235,7 @@ static void end_log(acre_heap *heap, const acre_heap_stats *left) {
                   (void *)(uintptr_t)left->overrun_at);
 }
 
-acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks, uint64_t *leaked_bytes) {
+static acre_status heap_destroy(acre_heap *heap, uint64_t *leaked_blocks, uint64_t *leaked_bytes) {
     acre_heap_stats left = {.struct_size = sizeof left};
     if (leaked_blocks)
         *leaked_blocks = 0;
@@ -259,4 +268,8 @@ acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks, uint64_t
         *leaked_bytes = left.live_bytes;
     heap_end(heap);
     return ACRE_OK;
+}
+
+acre_status acre_heap_destroy(acre_heap *heap, uint64_t *leaked_blocks, uint64_t *leaked_bytes) {
+    return acre__in_call(heap_destroy(heap, leaked_blocks, leaked_bytes), "acre_heap_destroy");
 }

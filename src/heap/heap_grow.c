@@ -70,14 +70,18 @@ acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments, int is_publis
     return ACRE_OK;
 }
 
-acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes) {
+static acre_status heap_grow(acre_heap *heap, uint64_t bytes) {
     acre_status status = acre__heap_lock(heap);
     if (status)
         return status;
     return acre__heap_unlock(heap, acre__heap_grow_to(heap, acre__heap_segments_for(bytes), 1));
 }
 
-acre_status acre_heap_get_limit(acre_heap *heap, uint64_t *bytes) {
+acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes) {
+    return acre__in_call(heap_grow(heap, bytes), "acre_heap_grow");
+}
+
+static acre_status heap_get_limit(acre_heap *heap, uint64_t *bytes) {
     if (bytes)
         *bytes = 0;
     acre_status status = acre__heap_enter(heap);
@@ -89,7 +93,11 @@ acre_status acre_heap_get_limit(acre_heap *heap, uint64_t *bytes) {
     return ACRE_OK;
 }
 
-acre_status acre_heap_set_limit(acre_heap *heap, uint64_t bytes) {
+acre_status acre_heap_get_limit(acre_heap *heap, uint64_t *bytes) {
+    return acre__in_call(heap_get_limit(heap, bytes), "acre_heap_get_limit");
+}
+
+static acre_status heap_set_limit(acre_heap *heap, uint64_t bytes) {
     uint64_t segments = acre__heap_segments_for(bytes);
     acre_status status = acre__heap_enter(heap);
     if (status)
@@ -112,4 +120,8 @@ acre_status acre_heap_set_limit(acre_heap *heap, uint64_t bytes) {
         heap->is_refused = 0;
     }
     return acre__heap_unlock(heap, status);
+}
+
+acre_status acre_heap_set_limit(acre_heap *heap, uint64_t bytes) {
+    return acre__in_call(heap_set_limit(heap, bytes), "acre_heap_set_limit");
 }

@@ -67,12 +67,16 @@ static acre_status inspect_all(acre_heap *heap, acre_heap_inspect_fn fn, void *u
     return status ? status : inspect.status;
 }
 
-acre_status acre_heap_inspect(acre_heap *heap, acre_heap_inspect_fn fn, void *user) {
+static acre_status heap_inspect(acre_heap *heap, acre_heap_inspect_fn fn, void *user) {
     acre_status status = acre__heap_enter(heap);
     if (status || (status = acre__not_null(fn, "acre_heap_inspect: fn")))
         return status;
     acre__lock_take(&heap->lock);
     return acre__heap_unlock(heap, inspect_all(heap, fn, user));
+}
+
+acre_status acre_heap_inspect(acre_heap *heap, acre_heap_inspect_fn fn, void *user) {
+    return acre__in_call(heap_inspect(heap, fn, user), "acre_heap_inspect");
 }
 
 /* ---- leaks by tag ---- */

@@ -77,7 +77,7 @@ acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats) {
     return status;
 }
 
-acre_status acre_heap_get_stats(acre_heap *heap, acre_heap_stats *stats) {
+static acre_status heap_get_stats(acre_heap *heap, acre_heap_stats *stats) {
     acre_heap_stats now = {.struct_size = sizeof now};
     acre_status status = acre__heap_enter(heap);
     if (status || (status = acre__not_null(stats, "acre_heap_get_stats: stats")))
@@ -85,6 +85,10 @@ acre_status acre_heap_get_stats(acre_heap *heap, acre_heap_stats *stats) {
     acre__lock_take(&heap->lock);
     status = acre__heap_unlock(heap, acre__heap_census(heap, &now));
     return status ? status : acre__options_out(stats, sizeof now, &now, "acre_heap_stats");
+}
+
+acre_status acre_heap_get_stats(acre_heap *heap, acre_heap_stats *stats) {
+    return acre__in_call(heap_get_stats(heap, stats), "acre_heap_get_stats");
 }
 
 /* ---- walk ---- */
@@ -106,10 +110,14 @@ acre_status acre__heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user) {
     return look_batches(heap, look_walk, &walk);
 }
 
-acre_status acre_heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user) {
+static acre_status heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user) {
     acre_status status = acre__heap_enter(heap);
     if (status || (status = acre__not_null(fn, "acre_heap_walk: fn")))
         return status;
     acre__lock_take(&heap->lock);
     return acre__heap_unlock(heap, acre__heap_walk(heap, fn, user));
+}
+
+acre_status acre_heap_walk(acre_heap *heap, acre_heap_walk_fn fn, void *user) {
+    return acre__in_call(heap_walk(heap, fn, user), "acre_heap_walk");
 }

@@ -20,7 +20,7 @@ static acre_status reset_runs(acre_heap *heap, uint64_t opened) {
 
 /* Segments that kernels have not opened stay unopened, and pages on desks stay there. If the reset
  * failed half way, either of them could have two owners, or none. */
-acre_status acre_heap_reset(acre_heap *heap) {
+static acre_status heap_reset(acre_heap *heap) {
     acre_heap_stats now = {.struct_size = sizeof now};
     uint64_t desks[1 << ACRE__HEAP_DESKS_LOG2], opened = 0;
     acre_status status = acre__heap_lock(heap);
@@ -38,6 +38,10 @@ acre_status acre_heap_reset(acre_heap *heap) {
     if (status == ACRE_OK)
         status = acre__heap_write_control(heap, (uint32_t)opened, desks);
     return acre__heap_unlock(heap, status);
+}
+
+acre_status acre_heap_reset(acre_heap *heap) {
+    return acre__in_call(heap_reset(heap), "acre_heap_reset");
 }
 
 /* The free pages of a segment, including those on desks. */
@@ -129,7 +133,7 @@ static acre_status trim_to(acre_heap *heap, uint64_t keep) {
     return acre__heap_publish(heap);
 }
 
-acre_status acre_heap_trim(acre_heap *heap, uint64_t bytes) {
+static acre_status heap_trim(acre_heap *heap, uint64_t bytes) {
     acre_status status = acre__heap_lock(heap);
     if (status)
         return status;
@@ -138,4 +142,8 @@ acre_status acre_heap_trim(acre_heap *heap, uint64_t bytes) {
     if (keep < heap->blocks.mapped / ACRE__HEAP_SEGMENT_BYTES)
         status = trim_to(heap, keep < heap->committed ? keep : heap->committed);
     return acre__heap_unlock(heap, status);
+}
+
+acre_status acre_heap_trim(acre_heap *heap, uint64_t bytes) {
+    return acre__in_call(heap_trim(heap, bytes), "acre_heap_trim");
 }

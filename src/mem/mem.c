@@ -381,7 +381,7 @@ acre_status acre_mem_free(acre_device *device, void *p) {
 
 /* ---- registering the program's memory ---- */
 
-acre_status acre_mem_register(acre_device *device, void *p, size_t bytes, uint32_t flags) {
+static acre_status mem_register(acre_device *device, void *p, size_t bytes, uint32_t flags) {
     acre_status status = acre__mem_enter(device);
     if (status || (status = acre__not_null(p, "acre_mem_register: p")))
         return status;
@@ -412,12 +412,20 @@ acre_status acre_mem_register(acre_device *device, void *p, size_t bytes, uint32
     return status;
 }
 
-acre_status acre_mem_unregister(acre_device *device, void *p) {
+acre_status acre_mem_register(acre_device *device, void *p, size_t bytes, uint32_t flags) {
+    return acre__in_call(mem_register(device, p, bytes, flags), "acre_mem_register");
+}
+
+static acre_status mem_unregister(acre_device *device, void *p) {
     acre_status status = acre__device_enter_books(device);
     if (status || (status = acre__not_null(p, "acre_mem_unregister: p")))
         return status;
     struct acre__block *block = acre__book_remove(device, p, ACRE__OWNED_BY_PROGRAM, &status);
     return block ? acre__limbo_give_back(device, &block->item) : status;
+}
+
+acre_status acre_mem_unregister(acre_device *device, void *p) {
+    return acre__in_call(mem_unregister(device, p), "acre_mem_unregister");
 }
 
 /* ---- queries ---- */
@@ -430,7 +438,7 @@ acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
                       info->device->label, dev->label);
 }
 
-acre_status acre_mem_query(acre_device *device, const void *p, acre_mem_info *info) {
+static acre_status mem_query(acre_device *device, const void *p, acre_mem_info *info) {
     acre_status status = acre__enter();
     if (status)
         return status;
@@ -444,7 +452,11 @@ acre_status acre_mem_query(acre_device *device, const void *p, acre_mem_info *in
     return status ? status : acre__options_out(info, sizeof found, &found, "acre_mem_info");
 }
 
-acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_p) {
+acre_status acre_mem_query(acre_device *device, const void *p, acre_mem_info *info) {
+    return acre__in_call(mem_query(device, p, info), "acre_mem_query");
+}
+
+static acre_status mem_device_pointer(acre_device *device, void *p, void **device_p) {
     if (device_p)
         *device_p = NULL;
     acre_status status = acre__mem_enter(device);
@@ -479,4 +491,8 @@ acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_
     if (status == ACRE_OK)
         *device_p = (void *)(uintptr_t)address;
     return status;
+}
+
+acre_status acre_mem_device_pointer(acre_device *device, void *p, void **device_p) {
+    return acre__in_call(mem_device_pointer(device, p, device_p), "acre_mem_device_pointer");
 }

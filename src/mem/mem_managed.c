@@ -29,8 +29,8 @@ static acre_status place_of(acre_device *dev, uint32_t place, CUmemLocation *loc
     return ACRE_OK;
 }
 
-acre_status acre_mem_prefetch(acre_device *device, const void *p, size_t bytes, uint32_t place,
-                              acre_stream stream) {
+static acre_status mem_prefetch(acre_device *device, const void *p, size_t bytes, uint32_t place,
+                                acre_stream stream) {
     acre_mem_info info;
     CUmemLocation location;
     struct acre__current call;
@@ -51,8 +51,13 @@ acre_status acre_mem_prefetch(acre_device *device, const void *p, size_t bytes, 
     return acre__device_done(device, &call, "cuMemPrefetchAsync");
 }
 
-acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes, acre_advice advice,
-                            uint32_t place) {
+acre_status acre_mem_prefetch(acre_device *device, const void *p, size_t bytes, uint32_t place,
+                              acre_stream stream) {
+    return acre__in_call(mem_prefetch(device, p, bytes, place, stream), "acre_mem_prefetch");
+}
+
+static acre_status mem_advise(acre_device *device, const void *p, size_t bytes, acre_advice advice,
+                              uint32_t place) {
     acre_mem_info info;
     CUmemLocation location;
     struct acre__current call;
@@ -74,7 +79,12 @@ acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes, ac
     return acre__device_done(device, &call, "cuMemAdvise");
 }
 
-acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach, acre_stream stream) {
+acre_status acre_mem_advise(acre_device *device, const void *p, size_t bytes, acre_advice advice,
+                            uint32_t place) {
+    return acre__in_call(mem_advise(device, p, bytes, advice, place), "acre_mem_advise");
+}
+
+static acre_status mem_attach(acre_device *device, void *p, uint32_t attach, acre_stream stream) {
     acre_mem_info info;
     struct acre__current call;
     acre_status status = acre__mem_enter(device);
@@ -99,4 +109,8 @@ acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach, acre_
         call.code =
             device->drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)p, 0, attach);
     return acre__device_done(device, &call, "cuStreamAttachMemAsync");
+}
+
+acre_status acre_mem_attach(acre_device *device, void *p, uint32_t attach, acre_stream stream) {
+    return acre__in_call(mem_attach(device, p, attach, stream), "acre_mem_attach");
 }

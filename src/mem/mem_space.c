@@ -188,18 +188,19 @@ acre_status acre_mem_realloc(acre_device *device, void *p, size_t bytes, acre_st
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK)
         status = acre__not_null(new_p, "new_p");
+    acre__inner_begin();
     if (status == ACRE_OK && !p)
         status = acre_mem_alloc(device, ACRE_KIND_DEVICE, bytes, 0, new_p);
     else if (status == ACRE_OK)
         status = bytes ? mem_realloc(device, p, bytes, stream, new_p)
                        : realloc_to_nothing(device, p, stream);
-    return acre__in_call(status, "acre_mem_realloc");
+    return acre__in_call(acre__inner_end(status), "acre_mem_realloc");
 }
 
 /* ---- peers ---- */
 
-acre_status acre_mem_set_access(acre_device *device, void *p, acre_device *peer,
-                                acre_access access) {
+static acre_status mem_set_access(acre_device *device, void *p, acre_device *peer,
+                                  acre_access access) {
     acre_status status = acre__mem_enter(device);
     if (status == ACRE_OK)
         status = acre__device_check(peer);
@@ -220,4 +221,9 @@ acre_status acre_mem_set_access(acre_device *device, void *p, acre_device *peer,
                             p);
     acre__book_unpin(block);
     return status;
+}
+
+acre_status acre_mem_set_access(acre_device *device, void *p, acre_device *peer,
+                                acre_access access) {
+    return acre__in_call(mem_set_access(device, p, peer, access), "acre_mem_set_access");
 }

@@ -46,7 +46,7 @@ static void plan_end(acre_plan *plan) {
     free(plan);
 }
 
-acre_status acre_plan_destroy(acre_plan *plan) {
+static acre_status plan_destroy(acre_plan *plan) {
     acre_status status = acre__enter();
     if (status || !plan)
         return status;
@@ -55,6 +55,10 @@ acre_status acre_plan_destroy(acre_plan *plan) {
     (void)acre__origin_free(plan);
     plan_end(plan);
     return ACRE_OK;
+}
+
+acre_status acre_plan_destroy(acre_plan *plan) {
+    return acre__in_call(plan_destroy(plan), "acre_plan_destroy");
 }
 
 static const struct acre__what plan_what = {"acre_plan_create", "plan", "plan", "plans"};
@@ -202,8 +206,8 @@ static acre_status plan_make(acre_device *dev, const acre_plan_options *options,
     return ACRE_OK;
 }
 
-acre_status acre_plan_create(acre_device *device, const acre_plan_options *options,
-                             acre_plan **plan) {
+static acre_status plan_create(acre_device *device, const acre_plan_options *options,
+                               acre_plan **plan) {
     static const struct acre__device_hooks hooks = {.layer = ACRE__HOOK_ABOVE, .close = plan_close};
     acre_plan_options wishes;
     if (plan)
@@ -228,6 +232,11 @@ acre_status acre_plan_create(acre_device *device, const acre_plan_options *optio
     return ACRE_OK;
 }
 
+acre_status acre_plan_create(acre_device *device, const acre_plan_options *options,
+                             acre_plan **plan) {
+    return acre__in_call(plan_create(device, options, plan), "acre_plan_create");
+}
+
 /* ---- statistics ---- */
 
 static void stats_wishes(const acre_plan *plan, acre_plan_stats *stats) {
@@ -249,7 +258,7 @@ static void stats_loop(const acre_plan *plan, acre_plan_stats *stats) {
     stats->pool_calls = acre__load(&plan->pool_calls, memory_order_relaxed);
 }
 
-acre_status acre_plan_get_stats(acre_plan *plan, acre_plan_stats *stats) {
+static acre_status plan_get_stats(acre_plan *plan, acre_plan_stats *stats) {
     acre_plan_stats told = {.struct_size = sizeof told};
     acre_status status = acre__options_out(stats, sizeof told, &told, "acre_plan_stats");
     if (status == ACRE_OK)
@@ -275,4 +284,8 @@ acre_status acre_plan_get_stats(acre_plan *plan, acre_plan_stats *stats) {
     stats_loop(plan, &told);
     acre__lock_give(&plan->lock);
     return acre__options_out(stats, sizeof told, &told, "acre_plan_stats");
+}
+
+acre_status acre_plan_get_stats(acre_plan *plan, acre_plan_stats *stats) {
+    return acre__in_call(plan_get_stats(plan, stats), "acre_plan_get_stats");
 }

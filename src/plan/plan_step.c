@@ -130,8 +130,10 @@ static acre_status alloc_by_pool(acre_plan *plan, uint32_t place, size_t bytes, 
     struct acre__plan_loop *loop = &plan->loop;
     acre_pool *pool;
     acre_status status = loop_pool(plan, place, &pool);
-    if (status == ACRE_OK)
-        status = acre_pool_alloc(pool, bytes, alignment, loop->stream, p);
+    if (status == ACRE_OK) {
+        acre__inner_begin();
+        status = acre__inner_end(acre_pool_alloc(pool, bytes, alignment, loop->stream, p));
+    }
     if (status || !bytes) /* the loop does not record a block of 0 bytes, which is NULL */
         return status;
     count_up(&plan->pool_calls);
@@ -336,7 +338,7 @@ static acre_status step_begin(acre_plan *plan, acre_stream stream, uint64_t self
     return ACRE_OK;
 }
 
-acre_status acre_plan_step_begin(acre_plan *plan, acre_stream stream) {
+static acre_status plan_step_begin(acre_plan *plan, acre_stream stream) {
     acre_status status = acre__plan_enter(plan);
     if (status)
         return status;
@@ -349,7 +351,11 @@ acre_status acre_plan_step_begin(acre_plan *plan, acre_stream stream) {
     return status;
 }
 
-acre_status acre_plan_step_end(acre_plan *plan) {
+acre_status acre_plan_step_begin(acre_plan *plan, acre_stream stream) {
+    return acre__in_call(plan_step_begin(plan, stream), "acre_plan_step_begin");
+}
+
+static acre_status plan_step_end(acre_plan *plan) {
     acre_status status = step_check(plan);
     if (status)
         return status;
@@ -364,4 +370,8 @@ acre_status acre_plan_step_end(acre_plan *plan) {
     }
     acre__lock_give(&plan->lock);
     return status;
+}
+
+acre_status acre_plan_step_end(acre_plan *plan) {
+    return acre__in_call(plan_step_end(plan), "acre_plan_step_end");
 }

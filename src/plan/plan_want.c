@@ -297,8 +297,8 @@ static void batch_write_empty(const acre_plan_wish *wishes, size_t count) {
             *wish.p = NULL;
 }
 
-acre_status acre_plan_want_many(acre_plan *plan, const acre_plan_wish *wishes, size_t count,
-                                uint32_t flags) {
+static acre_status plan_want_many(acre_plan *plan, const acre_plan_wish *wishes, size_t count,
+                                  uint32_t flags) {
     acre_status status = acre__plan_enter(plan);
     if (status)
         return status;
@@ -320,15 +320,25 @@ acre_status acre_plan_want_many(acre_plan *plan, const acre_plan_wish *wishes, s
     return status;
 }
 
-acre_status acre_plan_want(acre_plan *plan, uint32_t place, size_t bytes, size_t alignment,
-                           void **p) {
-    acre_plan_wish wish = {
-        .struct_size = sizeof wish, .p = p, .bytes = bytes, .alignment = alignment, .place = place};
-    return acre_plan_want_many(plan, &wish, 1, 0);
+acre_status acre_plan_want_many(acre_plan *plan, const acre_plan_wish *wishes, size_t count,
+                                uint32_t flags) {
+    return acre__in_call(plan_want_many(plan, wishes, count, flags), "acre_plan_want_many");
 }
 
-acre_status acre_plan_want_for(acre_plan *plan, uint32_t place, size_t bytes, size_t alignment,
-                               uint64_t first_step, uint64_t last_step, void **p) {
+static acre_status plan_want(acre_plan *plan, uint32_t place, size_t bytes, size_t alignment,
+                             void **p) {
+    acre_plan_wish wish = {
+        .struct_size = sizeof wish, .p = p, .bytes = bytes, .alignment = alignment, .place = place};
+    return plan_want_many(plan, &wish, 1, 0);
+}
+
+acre_status acre_plan_want(acre_plan *plan, uint32_t place, size_t bytes, size_t alignment,
+                           void **p) {
+    return acre__in_call(plan_want(plan, place, bytes, alignment, p), "acre_plan_want");
+}
+
+static acre_status plan_want_for(acre_plan *plan, uint32_t place, size_t bytes, size_t alignment,
+                                 uint64_t first_step, uint64_t last_step, void **p) {
     acre_plan_wish wish = {.struct_size = sizeof wish,
                            .p = p,
                            .bytes = bytes,
@@ -337,7 +347,13 @@ acre_status acre_plan_want_for(acre_plan *plan, uint32_t place, size_t bytes, si
                            .last_step = last_step,
                            .place = place,
                            .flags = ACRE_WISH_STEPS};
-    return acre_plan_want_many(plan, &wish, 1, 0);
+    return plan_want_many(plan, &wish, 1, 0);
+}
+
+acre_status acre_plan_want_for(acre_plan *plan, uint32_t place, size_t bytes, size_t alignment,
+                               uint64_t first_step, uint64_t last_step, void **p) {
+    return acre__in_call(plan_want_for(plan, place, bytes, alignment, first_step, last_step, p),
+                         "acre_plan_want_for");
 }
 
 /* ---- satisfying, releasing ---- */
@@ -355,14 +371,14 @@ static acre_status plan_before_commit(acre_plan *plan, acre_status (*step)(acre_
 }
 
 acre_status acre_plan_satisfy(acre_plan *plan) {
-    return plan_before_commit(plan, acre__plan_satisfy);
+    return acre__in_call(plan_before_commit(plan, acre__plan_satisfy), "acre_plan_satisfy");
 }
 
 acre_status acre_plan_commit(acre_plan *plan) {
-    return plan_before_commit(plan, acre__plan_commit);
+    return acre__in_call(plan_before_commit(plan, acre__plan_commit), "acre_plan_commit");
 }
 
-acre_status acre_plan_cancel(acre_plan *plan) {
+static acre_status plan_cancel(acre_plan *plan) {
     acre_status status = acre__plan_check(plan);
     if (status)
         return status;
@@ -385,6 +401,10 @@ acre_status acre_plan_cancel(acre_plan *plan) {
     plan->waiting_count = 0;
     acre__lock_give(&plan->lock);
     return ACRE_OK;
+}
+
+acre_status acre_plan_cancel(acre_plan *plan) {
+    return acre__in_call(plan_cancel(plan), "acre_plan_cancel");
 }
 
 /* The lock is held. */
@@ -413,7 +433,7 @@ static acre_status plan_release(acre_plan *plan, acre_stream stream) {
     return ACRE_OK;
 }
 
-acre_status acre_plan_release(acre_plan *plan, acre_stream stream) {
+static acre_status plan_release_checked(acre_plan *plan, acre_stream stream) {
     acre_status status = acre__plan_enter(plan);
     if (status)
         return status;
@@ -423,9 +443,13 @@ acre_status acre_plan_release(acre_plan *plan, acre_stream stream) {
     return status;
 }
 
+acre_status acre_plan_release(acre_plan *plan, acre_stream stream) {
+    return acre__in_call(plan_release_checked(plan, stream), "acre_plan_release");
+}
+
 /* ---- walking ---- */
 
-acre_status acre_plan_walk(acre_plan *plan, acre_plan_walk_fn fn, void *user) {
+static acre_status plan_walk(acre_plan *plan, acre_plan_walk_fn fn, void *user) {
     acre_status status = acre__plan_check(plan);
     if (status)
         return status;
@@ -450,4 +474,8 @@ acre_status acre_plan_walk(acre_plan *plan, acre_plan_walk_fn fn, void *user) {
     }
     acre__lock_give(&plan->lock);
     return ACRE_OK;
+}
+
+acre_status acre_plan_walk(acre_plan *plan, acre_plan_walk_fn fn, void *user) {
+    return acre__in_call(plan_walk(plan, fn, user), "acre_plan_walk");
 }

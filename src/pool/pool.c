@@ -112,7 +112,7 @@ static struct leaks pool_end(acre_pool *pool) {
     return leaks;
 }
 
-acre_status acre_pool_destroy(acre_pool *pool, uint64_t *leaked_blocks, uint64_t *leaked_bytes) {
+static acre_status pool_destroy(acre_pool *pool, uint64_t *leaked_blocks, uint64_t *leaked_bytes) {
     if (leaked_blocks)
         *leaked_blocks = 0;
     if (leaked_bytes)
@@ -144,6 +144,10 @@ acre_status acre_pool_destroy(acre_pool *pool, uint64_t *leaked_blocks, uint64_t
     if (leaked_bytes)
         *leaked_bytes = leaks.bytes;
     return ACRE_OK;
+}
+
+acre_status acre_pool_destroy(acre_pool *pool, uint64_t *leaked_blocks, uint64_t *leaked_bytes) {
+    return acre__in_call(pool_destroy(pool, leaked_blocks, leaked_bytes), "acre_pool_destroy");
 }
 
 /* ---- devices ---- */
@@ -355,8 +359,8 @@ static acre_status kind_check(const acre_device *dev, acre_kind kind) {
     return ACRE_OK;
 }
 
-acre_status acre_pool_create(acre_device *device, const acre_pool_options *options,
-                             acre_pool **pool) {
+static acre_status pool_create(acre_device *device, const acre_pool_options *options,
+                               acre_pool **pool) {
     acre_pool_options wishes;
     if (pool)
         *pool = NULL;
@@ -392,7 +396,12 @@ acre_status acre_pool_create(acre_device *device, const acre_pool_options *optio
     return ACRE_OK;
 }
 
-acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **pool) {
+acre_status acre_pool_create(acre_device *device, const acre_pool_options *options,
+                             acre_pool **pool) {
+    return acre__in_call(pool_create(device, options, pool), "acre_pool_create");
+}
+
+static acre_status pool_default(acre_device *device, acre_kind kind, acre_pool **pool) {
     if (pool)
         *pool = NULL;
     acre_status status = acre__device_enter(device);
@@ -418,6 +427,10 @@ acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **p
     return made ? ACRE_OK : acre__fail(ACRE_E_HOST_MEMORY, "no memory for a pool's record");
 }
 
+acre_status acre_pool_default(acre_device *device, acre_kind kind, acre_pool **pool) {
+    return acre__in_call(pool_default(device, kind, pool), "acre_pool_default");
+}
+
 /* ---- more ways to alloc and free ---- */
 
 acre_status acre_pool_alloc_zeroed(acre_pool *pool, size_t bytes, size_t alignment,
@@ -439,7 +452,8 @@ static acre_status alloc_many(acre_pool *pool, size_t bytes, size_t count, acre_
         return acre__fail(ACRE_E_NULL, "blocks is NULL");
     size_t made = 0;
     while (made < count && status == ACRE_OK) {
-        status = acre_pool_alloc(pool, bytes, 0, stream, &blocks[made]);
+        acre__inner_begin();
+        status = acre__inner_end(acre_pool_alloc(pool, bytes, 0, stream, &blocks[made]));
         made += status == ACRE_OK;
     }
     if (status == ACRE_OK)
@@ -464,7 +478,8 @@ acre_status acre_pool_free_many(acre_pool *pool, void *const *blocks, size_t cou
     if (status == ACRE_OK && !blocks && count)
         status = acre__fail(ACRE_E_NULL, "blocks is NULL");
     while (status == ACRE_OK && done < count) {
-        status = acre_pool_free(pool, blocks[done], stream);
+        acre__inner_begin();
+        status = acre__inner_end(acre_pool_free(pool, blocks[done], stream));
         done += status == ACRE_OK;
     }
     if (freed)
@@ -480,11 +495,13 @@ static acre_status free_after(acre_pool *pool, void *p, acre_event event) {
         return status;
     if (!event)
         return acre__fail(ACRE_E_NULL, "event is NULL");
-    if (pool->flags & ACRE_POOL_DEBUG)
-        return acre__pool_block(pool, p, &slab, NULL, &status) &&
-                       !(status = acre_event_sync(pool->dev, event))
-                   ? acre_pool_free(pool, p, NULL)
-                   : status;
+    if (pool->flags & ACRE_POOL_DEBUG) {
+        if (!acre__pool_block(pool, p, &slab, NULL, &status))
+            return status;
+        acre__inner_begin();
+        status = acre_event_sync(pool->dev, event);
+        return acre__inner_end(status ? status : acre_pool_free(pool, p, NULL));
+    }
     int is_marked = acre__origin_free(p);
     struct acre__slot *slot = acre__pool_block(pool, p, &slab, &before, &status);
     if (slot)
@@ -539,14 +556,18 @@ size_t acre_pool_usable_size(acre_pool *pool, const void *p) {
     return pool->flags & ACRE_POOL_DEBUG ? info.bytes : info.usable_bytes;
 }
 
-acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes) {
+static acre_status pool_reserve_checked(acre_pool *pool, uint64_t bytes) {
     acre_status status = acre__pool_enter(pool);
     if (status)
         return status;
     return pool_reserve(pool, bytes);
 }
 
-acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes) {
+acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes) {
+    return acre__in_call(pool_reserve_checked(pool, bytes), "acre_pool_reserve");
+}
+
+static acre_status pool_trim(acre_pool *pool, uint64_t keep_bytes) {
     acre_status status = acre__pool_enter(pool);
     if (status)
         return status;
@@ -557,7 +578,11 @@ acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes) {
     return ACRE_OK;
 }
 
-acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void *user) {
+acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes) {
+    return acre__in_call(pool_trim(pool, keep_bytes), "acre_pool_trim");
+}
+
+static acre_status pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void *user) {
     acre_status status = acre__pool_check(pool);
     if (status)
         return status;
@@ -569,7 +594,11 @@ acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void *user) {
     return ACRE_OK;
 }
 
-acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {
+acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void *user) {
+    return acre__in_call(pool_walk(pool, fn, user), "acre_pool_walk");
+}
+
+static acre_status pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {
     acre_pool_stats now = {.struct_size = sizeof now};
     acre_status status = acre__options_out(stats, sizeof now, &now, "acre_pool_stats");
     if (status == ACRE_OK)
@@ -582,7 +611,12 @@ acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {
     return acre__options_out(stats, sizeof now, &now, "acre_pool_stats");
 }
 
-acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes, uint64_t limit_bytes) {
+acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {
+    return acre__in_call(pool_get_stats(pool, stats), "acre_pool_get_stats");
+}
+
+static acre_status pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes,
+                                   uint64_t limit_bytes) {
     acre_status status = acre__pool_check(pool);
     if (status)
         return status;
@@ -592,4 +626,9 @@ acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes, uin
         (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE); /* hits check no limit */
     acre__lock_give(&pool->lock);
     return status;
+}
+
+acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes, uint64_t limit_bytes) {
+    return acre__in_call(pool_set_limits(pool, soft_limit_bytes, limit_bytes),
+                         "acre_pool_set_limits");
 }

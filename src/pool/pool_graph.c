@@ -591,7 +591,7 @@ static acre_status binding_set(acre_pool *pool, acre_stream stream, uint64_t key
     return ACRE_OK;
 }
 
-acre_status acre_pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t key) {
+static acre_status pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t key) {
     acre_status status = acre__pool_enter(pool);
     if (status == ACRE_OK)
         status = acre__stream_check(pool->dev, stream);
@@ -601,6 +601,10 @@ acre_status acre_pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t 
     status = binding_set(pool, stream, key);
     acre__lock_give(&pool->lock);
     return status;
+}
+
+acre_status acre_pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t key) {
+    return acre__in_call(pool_graph_share(pool, stream, key), "acre_pool_graph_share");
 }
 
 /* Called when the user declares that these graphs are never launched again. Their user objects may
@@ -614,7 +618,7 @@ static acre_status memory_detach(struct acre__graph_memory *memory) {
     return ACRE_OK;
 }
 
-acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key) {
+static acre_status pool_graph_end(acre_pool *pool, uint64_t key) {
     acre_status status = acre__pool_enter(pool);
     if (status)
         return status;
@@ -642,4 +646,8 @@ acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key) {
     }
     acre__lock_give(&pool->lock);
     return status;
+}
+
+acre_status acre_pool_graph_end(acre_pool *pool, uint64_t key) {
+    return acre__in_call(pool_graph_end(pool, key), "acre_pool_graph_end");
 }

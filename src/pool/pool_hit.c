@@ -161,10 +161,11 @@ static __attribute__((noinline)) acre_status alloc_default(acre_device *device, 
     acre_pool *pool;
     if (p)
         *p = NULL;
+    acre__inner_begin();
     acre_status status = acre_pool_default(device, ACRE_KIND_DEVICE, &pool);
     if (status == ACRE_OK)
         status = acre_pool_alloc(pool, bytes, 0, stream, p);
-    return acre__in_call(status, "acre_alloc");
+    return acre__in_call(acre__inner_end(status), "acre_alloc");
 }
 
 acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, void **p) {

@@ -326,7 +326,7 @@ acre_status acre__ladder_take(struct acre__want *want) {
     return status;
 }
 
-acre_status acre_pool_set_callback(acre_pool *pool, acre_pool_oom_fn fn, void *user) {
+static acre_status pool_set_callback(acre_pool *pool, acre_pool_oom_fn fn, void *user) {
     acre_status status = acre__pool_check(pool);
     if (status)
         return status;
@@ -335,4 +335,8 @@ acre_status acre_pool_set_callback(acre_pool *pool, acre_pool_oom_fn fn, void *u
     pool->oom_user = user;
     acre__lock_give(&pool->lock);
     return ACRE_OK;
+}
+
+acre_status acre_pool_set_callback(acre_pool *pool, acre_pool_oom_fn fn, void *user) {
+    return acre__in_call(pool_set_callback(pool, fn, user), "acre_pool_set_callback");
 }

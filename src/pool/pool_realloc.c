@@ -154,10 +154,11 @@ static acre_status pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_str
         return status;
     if (!new_p)
         return acre__fail(ACRE_E_NULL, "new_p is NULL");
-    if (!p)
-        return acre_pool_alloc(pool, bytes, 0, stream, new_p);
-    if (!bytes) /* a block of 0 bytes is NULL */
-        return acre_pool_free(pool, p, stream);
+    if (!p || !bytes) { /* a block of 0 bytes is NULL */
+        acre__inner_begin();
+        return acre__inner_end(p ? acre_pool_free(pool, p, stream)
+                                 : acre_pool_alloc(pool, bytes, 0, stream, new_p));
+    }
     if (!acre__pool_block(pool, p, &change.slab, NULL, &status))
         return status;
     int is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0; /* a copy always gets a new red zone */

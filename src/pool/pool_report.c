@@ -344,7 +344,7 @@ acre_status acre__report_refusal(const struct acre__want *want, acre_status stat
     return acre__said_fail(status, &said);
 }
 
-acre_status acre_oom_report(acre_oom_format format, char *buffer, size_t size, size_t *needed) {
+static acre_status oom_report(acre_oom_format format, char *buffer, size_t size, size_t *needed) {
     if (needed)
         *needed = 0;
     if (buffer && size)
@@ -363,4 +363,8 @@ acre_status acre_oom_report(acre_oom_format format, char *buffer, size_t size, s
     *needed = format == ACRE_OOM_JSON ? acre__report_json(cache->oom, buffer, size)
                                       : acre__report_text(cache->oom, buffer, size);
     return ACRE_OK;
+}
+
+acre_status acre_oom_report(acre_oom_format format, char *buffer, size_t size, size_t *needed) {
+    return acre__in_call(oom_report(format, buffer, size, needed), "acre_oom_report");
 }

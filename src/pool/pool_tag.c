@@ -284,7 +284,7 @@ uint32_t acre__tag_try(uint32_t number, size_t bytes) {
 
 /* ---- public functions ---- */
 
-acre_status acre_tag_push(const char *name) {
+static acre_status tag_push(const char *name) {
     uint32_t tag;
     acre_status status = acre__enter();
     if (status)
@@ -316,7 +316,11 @@ acre_status acre_tag_push(const char *name) {
     return ACRE_OK;
 }
 
-acre_status acre_tag_pop(void) {
+acre_status acre_tag_push(const char *name) {
+    return acre__in_call(tag_push(name), "acre_tag_push");
+}
+
+static acre_status tag_pop(void) {
     acre_status status = acre__enter();
     if (status)
         return status;
@@ -330,13 +334,17 @@ acre_status acre_tag_pop(void) {
     return ACRE_OK;
 }
 
+acre_status acre_tag_pop(void) {
+    return acre__in_call(tag_pop(), "acre_tag_pop");
+}
+
 /* Returns the next name of a path; NULL after the last. */
 static const char *name_behind(const char *name) {
     const char *end = strchr(name, '/');
     return end ? end + 1 : NULL;
 }
 
-acre_status acre_tag_set_limit(const char *path, uint64_t bytes) {
+static acre_status tag_set_limit(const char *path, uint64_t bytes) {
     uint32_t tag = 0;
     acre_status status = acre__enter();
     if (status)
@@ -357,7 +365,11 @@ acre_status acre_tag_set_limit(const char *path, uint64_t bytes) {
     return ACRE_OK;
 }
 
-acre_status acre_tag_walk(acre_tag_walk_fn fn, void *user) {
+acre_status acre_tag_set_limit(const char *path, uint64_t bytes) {
+    return acre__in_call(tag_set_limit(path, bytes), "acre_tag_set_limit");
+}
+
+static acre_status tag_walk(acre_tag_walk_fn fn, void *user) {
     acre_status status = acre__enter();
     if (status)
         return status;
@@ -378,4 +390,8 @@ acre_status acre_tag_walk(acre_tag_walk_fn fn, void *user) {
         is_ended = fn(user, &info);
     }
     return ACRE_OK;
+}
+
+acre_status acre_tag_walk(acre_tag_walk_fn fn, void *user) {
+    return acre__in_call(tag_walk(fn, user), "acre_tag_walk");
 }

@@ -238,8 +238,8 @@ static acre_status import_connect(acre_import *import, const struct acre__endpoi
         (unsigned)owner.uid);
 }
 
-acre_status acre_import_open(acre_device *device, const char *path,
-                             const acre_import_options *options, acre_import **out) {
+static acre_status import_open(acre_device *device, const char *path,
+                               const acre_import_options *options, acre_import **out) {
     acre_import_options wishes;
     if (out)
         *out = NULL;
@@ -272,9 +272,14 @@ acre_status acre_import_open(acre_device *device, const char *path,
     return ACRE_OK;
 }
 
+acre_status acre_import_open(acre_device *device, const char *path,
+                             const acre_import_options *options, acre_import **out) {
+    return acre__in_call(import_open(device, path, options, out), "acre_import_open");
+}
+
 /* ---- using ---- */
 
-acre_status acre_import_refresh(acre_import *handle, acre_stream stream) {
+static acre_status import_refresh(acre_import *handle, acre_stream stream) {
     acre_status status;
     acre_import *import = acre__live_use(&imports, handle, &status);
     if (!import)
@@ -292,7 +297,11 @@ acre_status acre_import_refresh(acre_import *handle, acre_stream stream) {
     return status;
 }
 
-acre_status acre_import_get_info(const acre_import *handle, acre_import_info *info) {
+acre_status acre_import_refresh(acre_import *handle, acre_stream stream) {
+    return acre__in_call(import_refresh(handle, stream), "acre_import_refresh");
+}
+
+static acre_status import_get_info(const acre_import *handle, acre_import_info *info) {
     acre_import_info told = {0};
     acre_status status = acre__options_out(info, sizeof told, &told, "acre_import_info");
     if (status)
@@ -309,9 +318,13 @@ acre_status acre_import_get_info(const acre_import *handle, acre_import_info *in
     return acre__options_out(info, sizeof told, &told, "acre_import_info");
 }
 
+acre_status acre_import_get_info(const acre_import *handle, acre_import_info *info) {
+    return acre__in_call(import_get_info(handle, info), "acre_import_get_info");
+}
+
 /* ---- closing ---- */
 
-acre_status acre_import_close(acre_import *handle, acre_stream stream) {
+static acre_status import_close(acre_import *handle, acre_stream stream) {
     acre_status status = acre__enter();
     if (status || !handle)
         return status;
@@ -327,6 +340,10 @@ acre_status acre_import_close(acre_import *handle, acre_stream stream) {
     }
     import_end(import);
     return ACRE_OK;
+}
+
+acre_status acre_import_close(acre_import *handle, acre_stream stream) {
+    return acre__in_call(import_close(handle, stream), "acre_import_close");
 }
 
 void acre__import_end_all(acre_device *dev) {

@@ -193,8 +193,8 @@ fail:
     return status;
 }
 
-acre_status acre_share_mem(acre_device *device, void *p, const char *path,
-                           const acre_share_options *options, acre_share **share) {
+static acre_status share_mem(acre_device *device, void *p, const char *path,
+                             const acre_share_options *options, acre_share **share) {
     if (share)
         *share = NULL;
     acre_status status = acre__share_enter(device);
@@ -212,15 +212,22 @@ acre_status acre_share_mem(acre_device *device, void *p, const char *path,
     return share_open(block, path, options, share);
 }
 
-acre_status acre_share_vec(acre_vec *vec, const char *path, const acre_share_options *options,
-                           acre_share **share) {
+acre_status acre_share_mem(acre_device *device, void *p, const char *path,
+                           const acre_share_options *options, acre_share **share) {
+    return acre__in_call(share_mem(device, p, path, options, share), "acre_share_mem");
+}
+
+static acre_status share_vec(acre_vec *vec, const char *path, const acre_share_options *options,
+                             acre_share **share) {
     if (share)
         *share = NULL;
     acre_vec_info info = {.struct_size = sizeof info};
     size_t unit;
     acre_status status = acre__enter();
-    if (status == ACRE_OK)
-        status = acre_vec_get_info(vec, &info);
+    if (status == ACRE_OK) {
+        acre__inner_begin();
+        status = acre__inner_end(acre_vec_get_info(vec, &info));
+    }
     if (status == ACRE_OK)
         status = acre__share_enter(info.device);
     if (status || (status = acre__not_null(share, "acre_share_vec: share")))
@@ -231,7 +238,12 @@ acre_status acre_share_vec(acre_vec *vec, const char *path, const acre_share_opt
     return block ? share_open(block, path, options, share) : status;
 }
 
-acre_status acre_share_close(acre_share *share) {
+acre_status acre_share_vec(acre_vec *vec, const char *path, const acre_share_options *options,
+                           acre_share **share) {
+    return acre__in_call(share_vec(vec, path, options, share), "acre_share_vec");
+}
+
+static acre_status share_close(acre_share *share) {
     acre_status status = acre__enter();
     if (status || !share)
         return status;
@@ -239,6 +251,10 @@ acre_status acre_share_close(acre_share *share) {
     if (share)
         share_end(share);
     return status;
+}
+
+acre_status acre_share_close(acre_share *share) {
+    return acre__in_call(share_close(share), "acre_share_close");
 }
 
 /* ---- bare descriptors ---- */
@@ -259,8 +275,8 @@ static acre_status export_all(const struct acre__taken *taken, int *fds, uint64_
     return ACRE_OK;
 }
 
-acre_status acre_share_export_fds(acre_device *device, void *p, size_t room, int *fds,
-                                  uint64_t *bytes, size_t *count) {
+static acre_status share_export_fds(acre_device *device, void *p, size_t room, int *fds,
+                                    uint64_t *bytes, size_t *count) {
     if (count)
         *count = 0;
     acre_status status = acre__share_enter(device);
@@ -284,4 +300,10 @@ acre_status acre_share_export_fds(acre_device *device, void *p, size_t room, int
     acre__serve_drop(&taken);
     acre__book_unpin(block);
     return status;
+}
+
+acre_status acre_share_export_fds(acre_device *device, void *p, size_t room, int *fds,
+                                  uint64_t *bytes, size_t *count) {
+    return acre__in_call(share_export_fds(device, p, room, fds, bytes, count),
+                         "acre_share_export_fds");
 }

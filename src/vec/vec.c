@@ -89,7 +89,7 @@ uint64_t acre_vec_mapped_bytes(const acre_vec *vec) {
     return seen.place.mapped;
 }
 
-acre_status acre_vec_get_info(const acre_vec *vec, acre_vec_info *info) {
+static acre_status vec_get_info(const acre_vec *vec, acre_vec_info *info) {
     acre_vec_info told = {.struct_size = sizeof told};
     acre_status status = acre__options_out(info, sizeof told, &told, "acre_vec_info");
     struct vec_seen seen;
@@ -107,6 +107,10 @@ acre_status acre_vec_get_info(const acre_vec *vec, acre_vec_info *info) {
     told.kind = vec->kind;
     told.strategy = vec->strategy;
     return acre__options_out(info, sizeof told, &told, "acre_vec_info");
+}
+
+acre_status acre_vec_get_info(const acre_vec *vec, acre_vec_info *info) {
+    return acre__in_call(vec_get_info(vec, info), "acre_vec_get_info");
 }
 
 /* ---- growing ---- */
@@ -256,7 +260,8 @@ static acre_status append_copy(acre_vec *vec, const void *from, size_t bytes,
     if (growth->before.at && offset < vec->count * vec->element_bytes)
         from = (const char *)(uintptr_t)(at + offset);
     void *to = (void *)(uintptr_t)(at + vec->count * vec->element_bytes);
-    acre_status status = acre_copy(vec->dev, to, from, bytes, growth->stream);
+    acre__inner_begin();
+    acre_status status = acre__inner_end(acre_copy(vec->dev, to, from, bytes, growth->stream));
     if (status)
         return status;
     status = acre__uses_record(&vec->uses, growth->stream);
@@ -345,7 +350,7 @@ acre_status acre_vec_resize(acre_vec *vec, size_t count, acre_stream stream) {
     return acre__in_call(status, "acre_vec_resize");
 }
 
-acre_status acre_vec_shrink_to_fit(acre_vec *vec, acre_stream stream) {
+static acre_status vec_shrink_to_fit(acre_vec *vec, acre_stream stream) {
     acre_status status = vec_freeze(vec);
     if (status)
         return status;
@@ -358,7 +363,11 @@ acre_status acre_vec_shrink_to_fit(acre_vec *vec, acre_stream stream) {
     return vec_thaw(vec, status);
 }
 
-acre_status acre_vec_clear(acre_vec *vec) {
+acre_status acre_vec_shrink_to_fit(acre_vec *vec, acre_stream stream) {
+    return acre__in_call(vec_shrink_to_fit(vec, stream), "acre_vec_shrink_to_fit");
+}
+
+static acre_status vec_clear(acre_vec *vec) {
     acre_status status = vec_freeze(vec);
     if (status)
         return status;
@@ -368,9 +377,13 @@ acre_status acre_vec_clear(acre_vec *vec) {
     return vec_thaw(vec, ACRE_OK);
 }
 
+acre_status acre_vec_clear(acre_vec *vec) {
+    return acre__in_call(vec_clear(vec), "acre_vec_clear");
+}
+
 /* ---- uses and access ---- */
 
-acre_status acre_vec_record_use(acre_vec *vec, acre_stream stream) {
+static acre_status vec_record_use(acre_vec *vec, acre_stream stream) {
     acre_status status = acre__vec_enter(vec);
     if (status)
         return status;
@@ -386,7 +399,11 @@ acre_status acre_vec_record_use(acre_vec *vec, acre_stream stream) {
     return status;
 }
 
-acre_status acre_vec_set_access(acre_vec *vec, acre_device *peer, acre_access access) {
+acre_status acre_vec_record_use(acre_vec *vec, acre_stream stream) {
+    return acre__in_call(vec_record_use(vec, stream), "acre_vec_record_use");
+}
+
+static acre_status vec_set_access(acre_vec *vec, acre_device *peer, acre_access access) {
     acre_status status = acre__vec_enter(vec);
     if (status == ACRE_OK)
         status = acre__device_enter(peer);
@@ -402,4 +419,8 @@ acre_status acre_vec_set_access(acre_vec *vec, acre_device *peer, acre_access ac
     status = acre__extent_set_access(&vec->extent, peer, (unsigned)access);
     acre__lock_give(&vec->change);
     return status;
+}
+
+acre_status acre_vec_set_access(acre_vec *vec, acre_device *peer, acre_access access) {
+    return acre__in_call(vec_set_access(vec, peer, access), "acre_vec_set_access");
 }

@@ -189,8 +189,8 @@ static void vec_stats(acre_device *dev, acre_device_stats *stats) {
 
 /* ---- creating ---- */
 
-acre_status acre_vec_create(acre_device *device, size_t element_bytes,
-                            const acre_vec_options *options, acre_vec **vec) {
+static acre_status vec_create(acre_device *device, size_t element_bytes,
+                              const acre_vec_options *options, acre_vec **vec) {
     static const struct acre__device_hooks hooks = {.close = vecs_close, .stats = vec_stats};
     acre_vec_options wishes;
     if (vec)
@@ -230,6 +230,11 @@ acre_status acre_vec_create(acre_device *device, size_t element_bytes,
     return ACRE_OK;
 }
 
+acre_status acre_vec_create(acre_device *device, size_t element_bytes,
+                            const acre_vec_options *options, acre_vec **vec) {
+    return acre__in_call(vec_create(device, element_bytes, options, vec), "acre_vec_create");
+}
+
 /* ---- sharing ---- */
 
 struct acre__block *acre__vec_pin(acre_vec *vec, acre_status *status) {
@@ -261,7 +266,7 @@ static acre_status destroy_begin(acre_vec *vec, acre_stream stream) {
     return ACRE_OK;
 }
 
-acre_status acre_vec_destroy(acre_vec *vec, acre_stream stream) {
+static acre_status vec_destroy(acre_vec *vec, acre_stream stream) {
     acre_status status = acre__enter();
     if (status || !vec)
         return status;
@@ -284,4 +289,8 @@ acre_status acre_vec_destroy(acre_vec *vec, acre_stream stream) {
     (void)acre__origin_free(vec);
     vec_close(vec);
     return ACRE_OK;
+}
+
+acre_status acre_vec_destroy(acre_vec *vec, acre_stream stream) {
+    return acre__in_call(vec_destroy(vec, stream), "acre_vec_destroy");
 }

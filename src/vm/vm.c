@@ -233,8 +233,8 @@ static acre_status vm_round(acre_device *dev, uint32_t flags, const char *what, 
     return status;
 }
 
-acre_status acre_vm_granularity(acre_device *device, uint32_t flags, size_t *minimum,
-                                size_t *recommended) {
+static acre_status vm_granularity(acre_device *device, uint32_t flags, size_t *minimum,
+                                  size_t *recommended) {
     static const char what[] = "acre_vm_granularity";
     size_t least = 0, better = 0;
     if (minimum)
@@ -254,10 +254,16 @@ acre_status acre_vm_granularity(acre_device *device, uint32_t flags, size_t *min
     return ACRE_OK;
 }
 
+acre_status acre_vm_granularity(acre_device *device, uint32_t flags, size_t *minimum,
+                                size_t *recommended) {
+    return acre__in_call(vm_granularity(device, flags, minimum, recommended),
+                         "acre_vm_granularity");
+}
+
 /* ---- chunks ---- */
 
-acre_status acre_vm_create(acre_device *device, size_t bytes, uint32_t flags, acre_vm_chunk **chunk,
-                           size_t *real_bytes) {
+static acre_status vm_create(acre_device *device, size_t bytes, uint32_t flags,
+                             acre_vm_chunk **chunk, size_t *real_bytes) {
     static const char what[] = "acre_vm_create";
     size_t unit = 0;
     uint32_t granted;
@@ -285,7 +291,12 @@ acre_status acre_vm_create(acre_device *device, size_t bytes, uint32_t flags, ac
     return vm_enter_record(&vm.chunks, &made->part, status);
 }
 
-acre_status acre_vm_export(acre_device *device, acre_vm_chunk *chunk, int *fd) {
+acre_status acre_vm_create(acre_device *device, size_t bytes, uint32_t flags, acre_vm_chunk **chunk,
+                           size_t *real_bytes) {
+    return acre__in_call(vm_create(device, bytes, flags, chunk, real_bytes), "acre_vm_create");
+}
+
+static acre_status vm_export(acre_device *device, acre_vm_chunk *chunk, int *fd) {
     static const char what[] = "acre_vm_export";
     if (fd)
         *fd = -1;
@@ -303,7 +314,11 @@ acre_status acre_vm_export(acre_device *device, acre_vm_chunk *chunk, int *fd) {
     return status;
 }
 
-acre_status acre_vm_import(acre_device *device, int fd, size_t bytes, acre_vm_chunk **chunk) {
+acre_status acre_vm_export(acre_device *device, acre_vm_chunk *chunk, int *fd) {
+    return acre__in_call(vm_export(device, chunk, fd), "acre_vm_export");
+}
+
+static acre_status vm_import(acre_device *device, int fd, size_t bytes, acre_vm_chunk **chunk) {
     static const char what[] = "acre_vm_import";
     size_t unit = 0, rounded = bytes;
     if (chunk)
@@ -328,7 +343,11 @@ acre_status acre_vm_import(acre_device *device, int fd, size_t bytes, acre_vm_ch
     return vm_enter_record(&vm.chunks, &made->part, status);
 }
 
-acre_status acre_vm_release(acre_device *device, acre_vm_chunk *chunk) {
+acre_status acre_vm_import(acre_device *device, int fd, size_t bytes, acre_vm_chunk **chunk) {
+    return acre__in_call(vm_import(device, fd, bytes, chunk), "acre_vm_import");
+}
+
+static acre_status vm_release(acre_device *device, acre_vm_chunk *chunk) {
     acre_status status = acre__device_enter_books(device);
     if (status || !chunk)
         return status;
@@ -340,6 +359,10 @@ acre_status acre_vm_release(acre_device *device, acre_vm_chunk *chunk) {
         vm_forget(&vm.chunks, &found->part);
     acre__lock_give(&vm.lock);
     return status;
+}
+
+acre_status acre_vm_release(acre_device *device, acre_vm_chunk *chunk) {
+    return acre__in_call(vm_release(device, chunk), "acre_vm_release");
 }
 
 /* ---- addresses ---- */
@@ -356,8 +379,8 @@ static acre_status vm_reserve(acre_device *dev, size_t bytes, size_t alignment, 
     return vm_enter_record(&vm.reserved, part, status);
 }
 
-acre_status acre_vm_reserve(acre_device *device, size_t bytes, size_t alignment, void *hint,
-                            void **address, size_t *real_bytes) {
+static acre_status vm_reserve_checked(acre_device *device, size_t bytes, size_t alignment,
+                                      void *hint, void **address, size_t *real_bytes) {
     static const char what[] = "acre_vm_reserve";
     size_t unit = 0;
     uint64_t at = 0;
@@ -383,6 +406,12 @@ acre_status acre_vm_reserve(acre_device *device, size_t bytes, size_t alignment,
     return ACRE_OK;
 }
 
+acre_status acre_vm_reserve(acre_device *device, size_t bytes, size_t alignment, void *hint,
+                            void **address, size_t *real_bytes) {
+    return acre__in_call(vm_reserve_checked(device, bytes, alignment, hint, address, real_bytes),
+                         "acre_vm_reserve");
+}
+
 /* Looks up the reservation that begins at the address and has nothing mapped in it (lock held). */
 static struct vm_part *vm_reserved(const acre_device *dev, uint64_t address, acre_status *status) {
     static const char what[] = "acre_vm_address_free";
@@ -403,7 +432,7 @@ static struct vm_part *vm_reserved(const acre_device *dev, uint64_t address, acr
     return *status ? NULL : part;
 }
 
-acre_status acre_vm_address_free(acre_device *device, void *address) {
+static acre_status vm_address_free(acre_device *device, void *address) {
     acre_status status = acre__device_enter_books(device);
     if (status || !address)
         return status;
@@ -415,6 +444,10 @@ acre_status acre_vm_address_free(acre_device *device, void *address) {
         vm_forget(&vm.reserved, part);
     acre__lock_give(&vm.lock);
     return status;
+}
+
+acre_status acre_vm_address_free(acre_device *device, void *address) {
+    return acre__in_call(vm_address_free(device, address), "acre_vm_address_free");
 }
 
 /* ---- mappings ---- */
@@ -460,7 +493,7 @@ static acre_status vm_map(acre_device *dev, uint64_t address, const acre_vm_chun
     return status;
 }
 
-acre_status acre_vm_map(acre_device *device, void *address, acre_vm_chunk *chunk) {
+static acre_status vm_map_checked(acre_device *device, void *address, acre_vm_chunk *chunk) {
     acre_status status = vm_enter(device, "acre_vm_map");
     if (status)
         return status;
@@ -470,6 +503,10 @@ acre_status acre_vm_map(acre_device *device, void *address, acre_vm_chunk *chunk
     status = vm_map(device, (uintptr_t)address, chunk);
     acre__lock_give(&vm.lock);
     return status;
+}
+
+acre_status acre_vm_map(acre_device *device, void *address, acre_vm_chunk *chunk) {
+    return acre__in_call(vm_map_checked(device, address, chunk), "acre_vm_map");
 }
 
 /* Checks the arguments that name a range of mappings. */
@@ -482,7 +519,7 @@ static acre_status vm_check_bytes(const void *address, size_t bytes, const char 
     return ACRE_OK;
 }
 
-acre_status acre_vm_unmap(acre_device *device, void *address, size_t bytes) {
+static acre_status vm_unmap(acre_device *device, void *address, size_t bytes) {
     uint64_t at = (uintptr_t)address;
     acre_status status = acre__device_enter_books(device);
     if (status || (status = vm_check_bytes(address, bytes, "acre_vm_unmap")))
@@ -495,6 +532,10 @@ acre_status acre_vm_unmap(acre_device *device, void *address, size_t bytes) {
         vm_forget_mapped(at, bytes);
     acre__lock_give(&vm.lock);
     return status;
+}
+
+acre_status acre_vm_unmap(acre_device *device, void *address, size_t bytes) {
+    return acre__in_call(vm_unmap(device, address, bytes), "acre_vm_unmap");
 }
 
 /* ---- access ---- */
@@ -533,8 +574,8 @@ static acre_status vm_set_access(acre_device *dev, uint64_t address, size_t byte
     return status;
 }
 
-acre_status acre_vm_set_access(acre_device *device, void *address, size_t bytes, acre_device *peer,
-                               acre_access access) {
+static acre_status vm_set_access_checked(acre_device *device, void *address, size_t bytes,
+                                         acre_device *peer, acre_access access) {
     static const char what[] = "acre_vm_set_access";
     CUmemAccessDesc wanted = {.flags = (CUmemAccess_flags)access};
     acre_status status = vm_enter(device, what);
@@ -551,6 +592,12 @@ acre_status acre_vm_set_access(acre_device *device, void *address, size_t bytes,
     status = vm_set_access(device, (uintptr_t)address, bytes, !peer, &wanted);
     acre__lock_give(&vm.lock);
     return status;
+}
+
+acre_status acre_vm_set_access(acre_device *device, void *address, size_t bytes, acre_device *peer,
+                               acre_access access) {
+    return acre__in_call(vm_set_access_checked(device, address, bytes, peer, access),
+                         "acre_vm_set_access");
 }
 
 /* Queries the driver for a device's access; the host's access is in the record (lock held). */
@@ -574,8 +621,8 @@ static acre_status vm_get_access(acre_device *dev, uint64_t address, acre_device
     return status;
 }
 
-acre_status acre_vm_get_access(acre_device *device, const void *address, acre_device *peer,
-                               acre_access *access) {
+static acre_status vm_get_access_checked(acre_device *device, const void *address,
+                                         acre_device *peer, acre_access *access) {
     static const char what[] = "acre_vm_get_access";
     if (access)
         *access = ACRE_ACCESS_NONE;
@@ -590,4 +637,10 @@ acre_status acre_vm_get_access(acre_device *device, const void *address, acre_de
     status = vm_get_access(device, (uintptr_t)address, peer, access);
     acre__lock_give(&vm.lock);
     return status;
+}
+
+acre_status acre_vm_get_access(acre_device *device, const void *address, acre_device *peer,
+                               acre_access *access) {
+    return acre__in_call(vm_get_access_checked(device, address, peer, access),
+                         "acre_vm_get_access");
 }

@@ -191,7 +191,7 @@ void acre__stats_source_add(void (*fn)(void)) {
     acre__lock_give(&stats.lock);
 }
 
-acre_status acre_stats_export(void) {
+static acre_status stats_export(void) {
     acre_status status = acre__enter();
     if (status || !acre__stats_is_on())
         return status;
@@ -202,4 +202,8 @@ acre_status acre_stats_export(void) {
     for (unsigned i = 0; i < STATS_SOURCES && sources[i]; i++)
         sources[i]();
     return ACRE_OK;
+}
+
+acre_status acre_stats_export(void) {
+    return acre__in_call(stats_export(), "acre_stats_export");
 }

@@ -575,7 +575,7 @@ static acre_status trace_start(const char *path, uint64_t limit_bytes, uint32_t 
     return status;
 }
 
-acre_status acre_trace_start(const char *path, const acre_trace_options *options) {
+static acre_status trace_start_checked(const char *path, const acre_trace_options *options) {
     acre_trace_options wishes;
     uint64_t limit;
     int ignored;
@@ -602,7 +602,11 @@ acre_status acre_trace_start(const char *path, const acre_trace_options *options
     return status;
 }
 
-acre_status acre_trace_stop(void) {
+acre_status acre_trace_start(const char *path, const acre_trace_options *options) {
+    return acre__in_call(trace_start_checked(path, options), "acre_trace_start");
+}
+
+static acre_status trace_stop(void) {
     acre_status status = acre__enter();
     if (status)
         return status;
@@ -612,7 +616,11 @@ acre_status acre_trace_stop(void) {
     return ACRE_OK;
 }
 
-acre_status acre_trace_flush(void) {
+acre_status acre_trace_stop(void) {
+    return acre__in_call(trace_stop(), "acre_trace_stop");
+}
+
+static acre_status trace_flush(void) {
     acre_status status = acre__enter();
     if (status)
         return status;
@@ -628,6 +636,10 @@ acre_status acre_trace_flush(void) {
     }
     acre__lock_give(&trace.control);
     return status;
+}
+
+acre_status acre_trace_flush(void) {
+    return acre__in_call(trace_flush(), "acre_trace_flush");
 }
 
 /* ---- ACRE_TRACE ---- */

@@ -377,7 +377,7 @@ void acre__trace_chunk_move(uint64_t from, uint64_t to, uint64_t bytes) {
 
 /* ---- marks ---- */
 
-acre_status acre_trace_mark(const char *text) {
+static acre_status trace_mark(const char *text) {
     acre_status status = acre__enter();
     if (status || (status = acre__not_null(text, "acre_trace_mark: text")))
         return status;
@@ -386,4 +386,8 @@ acre_status acre_trace_mark(const char *text) {
         writer_leave(writer, acre__trace_put_text(writer->at, ACRE__TRACE_MARK,
                                                   writer_delta(writer), NULL, text));
     return ACRE_OK;
+}
+
+acre_status acre_trace_mark(const char *text) {
+    return acre__in_call(trace_mark(text), "acre_trace_mark");
 }

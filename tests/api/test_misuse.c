@@ -11,7 +11,14 @@ static struct api_arguments make_arguments(const char *name) {
     return with;
 }
 
-/* Every call returns this status and sets a detail. */
+/* The detail begins with the name of the call. */
+static void expect_name(const char *name) {
+    const char *detail = acre_last_detail();
+    if (strncmp(detail, name, strlen(name)) != 0 || strncmp(detail + strlen(name), ": ", 2) != 0)
+        fail_msg("%s: %s", name, detail);
+}
+
+/* Every call returns this status, with a detail that names the call. */
 static void expect_from_all(const struct api_arguments *with, acre_status wanted) {
     for (size_t i = 0; i < API_CALLS; i++) {
         if (!with->device && strcmp(api_calls[i].name, "acre_close") == 0)
@@ -19,7 +26,7 @@ static void expect_from_all(const struct api_arguments *with, acre_status wanted
         acre_status got = api_calls[i].call(with);
         if (got != wanted)
             fail_msg("%s: %s", api_calls[i].name, acre_status_name(got));
-        assert_true(acre_last_detail()[0] != '\0');
+        expect_name(api_calls[i].name);
     }
 }
 

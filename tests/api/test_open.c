@@ -195,7 +195,7 @@ static void open_refuses_bad_options(void **state) {
     api_expect(acre_open("soft", &options, &device), ACRE_E_OPTIONS);
     options = (acre_open_options){.struct_size = sizeof options, .flags = 2};
     api_expect(acre_open("soft", &options, &device), ACRE_E_OPTIONS);
-    assert_string_equal(acre_last_detail(), "acre_open_options: unknown flags 0x2");
+    assert_string_equal(acre_last_detail(), "acre_open: acre_open_options: unknown flags 0x2");
     options = (acre_open_options){.struct_size = sizeof options, .soft_devices = 17};
     api_expect(acre_open("soft", &options, &device), ACRE_E_INVALID);
     options = (acre_open_options){.struct_size = sizeof options, .soft_bytes = 4096};
@@ -222,17 +222,19 @@ static void open_without_soft_devices_opens_a_gpu_or_nothing(void **state) {
     acre_open_options options = {.struct_size = sizeof options, .flags = ACRE_OPEN_NO_SOFT};
     api_expect(acre_open("soft", &options, &device), ACRE_E_NO_DEVICE);
     assert_null(device);
-    assert_string_equal(acre_last_detail(),
-                        "soft asks for a soft device, which ACRE_OPEN_NO_SOFT refuses: the program "
-                        "needs a GPU");
+    assert_string_equal(
+        acre_last_detail(),
+        "acre_open: soft asks for a soft device, which ACRE_OPEN_NO_SOFT refuses: the program "
+        "needs a GPU");
     const char *const names[] = {"auto", NULL};
     for (int i = 0; i < 2; i++) {
         setenv("ACRE_DEVICE", "soft:0", 1);
         api_expect(acre_open(names[i], &options, &device), ACRE_E_NO_DEVICE);
         assert_null(device);
-        assert_string_equal(acre_last_detail(),
-                            "ACRE_DEVICE=soft:0 asks for a soft device, which ACRE_OPEN_NO_SOFT "
-                            "refuses: the program needs a GPU");
+        assert_string_equal(
+            acre_last_detail(),
+            "acre_open: ACRE_DEVICE=soft:0 asks for a soft device, which ACRE_OPEN_NO_SOFT "
+            "refuses: the program needs a GPU");
         unsetenv("ACRE_DEVICE");
         acre_status status = acre_open(names[i], &options, &device);
         if (api_devices()[1]) { /* there is a GPU */
@@ -251,8 +253,8 @@ static void open_without_soft_devices_opens_a_gpu_or_nothing(void **state) {
                     status == ACRE_E_DRIVER_OLD);
         char wanted[1024];
         snprintf(wanted, sizeof wanted,
-                 "no GPU is usable, and ACRE_OPEN_NO_SOFT refuses the soft device: %s",
-                 acre_last_detail());
+                 "acre_open: no GPU is usable, and ACRE_OPEN_NO_SOFT refuses the soft device: %s",
+                 acre_last_detail() + strlen("acre_open: "));
         assert_string_equal(found, wanted);
     }
 }

@@ -76,7 +76,8 @@ TEST(plan_default_size_is_whole_again_when_others_have_freed) {
         api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, (64 - rest) * MIB, 0, &taken));
         acre_plan_stats before = planned_stats(plan);
         api_expect(acre_plan_want(plan, ACRE_PLACE_DEVICE, 48 * MIB, 0, &p), ACRE_E_DEVICE_MEMORY);
-        assert_non_null(strstr(acre_last_detail(), "not enough device memory: desired "));
+        assert_non_null(
+            strstr(acre_last_detail(), "acre_plan_want: not enough device memory: desired "));
         planned_expect_same(plan, &before);
         assert_ptr_equal(p, UNWRITTEN);
         api_ok(acre_mem_free(device, taken));
@@ -104,7 +105,8 @@ TEST(plan_wishes_whose_sum_wraps_around_are_refused) {
         }
         for (uint64_t count = HUGE; count <= HUGE + 1; count++) {
             api_expect(acre_plan_want_many(t.plan, wishes, count, 0), ACRE_E_DEVICE_MEMORY);
-            assert_non_null(strstr(acre_last_detail(), "not enough device memory: desired "));
+            assert_non_null(strstr(acre_last_detail(),
+                                   "acre_plan_want_many: not enough device memory: desired "));
         }
         for (int i = 0; i <= HUGE; i++)
             assert_ptr_equal(p[i], UNWRITTEN);
@@ -458,11 +460,13 @@ TEST(plan_that_does_not_fit_says_both_figures_and_changes_nothing) {
         api_ok(acre_plan_want(t.plan, ACRE_PLACE_HOST, 1000, 0, &p));
         acre_plan_stats before = planned_stats(t.plan);
         api_expect(acre_plan_want(t.plan, ACRE_PLACE_DEVICE, 3073, 0, &no), ACRE_E_DEVICE_MEMORY);
-        assert_string_equal(acre_last_detail(),
-                            "not enough device memory: desired 4352 bytes, allocated 4096 bytes");
+        assert_string_equal(
+            acre_last_detail(),
+            "acre_plan_want: not enough device memory: desired 4352 bytes, allocated 4096 bytes");
         api_expect(acre_plan_want(t.plan, ACRE_PLACE_HOST, 7169, 0, &no), ACRE_E_HOST_MEMORY);
-        assert_string_equal(acre_last_detail(),
-                            "not enough host memory: desired 8448 bytes, allocated 8192 bytes");
+        assert_string_equal(
+            acre_last_detail(),
+            "acre_plan_want: not enough host memory: desired 8448 bytes, allocated 8192 bytes");
         api_expect(acre_plan_want_for(t.plan, ACRE_PLACE_HOST, 9000, 0, 1, 2, &no),
                    ACRE_E_HOST_MEMORY);
         planned_expect_same(t.plan, &before);
@@ -502,8 +506,9 @@ TEST(plan_commit_that_does_not_fit_leaves_the_plan_open) {
             api_ok(acre_plan_want_for(t.plan, ACRE_PLACE_DEVICE, 2048, 0, 0, i, &p[i]));
         acre_plan_stats before = planned_stats(t.plan);
         api_expect(acre_plan_commit(t.plan), ACRE_E_DEVICE_MEMORY);
-        assert_string_equal(acre_last_detail(),
-                            "not enough device memory: desired 6144 bytes, allocated 4096 bytes");
+        assert_string_equal(
+            acre_last_detail(),
+            "acre_plan_commit: not enough device memory: desired 6144 bytes, allocated 4096 bytes");
         planned_expect_same(t.plan, &before);
         for (int i = 0; i < 3; i++)
             assert_ptr_equal(p[i], UNWRITTEN);
@@ -528,9 +533,8 @@ TEST(plan_as_needed_without_memory_says_so_and_changes_nothing) {
     api_ok(acre_plan_want(plan, ACRE_PLACE_DEVICE, 20 * MIB, 0, &p));
     acre_plan_stats before = planned_stats(plan);
     api_expect(acre_plan_want(plan, ACRE_PLACE_DEVICE, 20 * MIB, 0, &no), ACRE_E_DEVICE_MEMORY);
-    assert_string_equal(
-        acre_last_detail(),
-        "not enough device memory: desired 41943040 bytes, allocated 20971520 bytes");
+    assert_string_equal(acre_last_detail(), "acre_plan_want: not enough device memory: desired "
+                                            "41943040 bytes, allocated 20971520 bytes");
     api_ok(acre_plan_want_for(plan, ACRE_PLACE_DEVICE, 20 * MIB, 0, 0, 0, &no));
     api_expect(acre_plan_commit(plan), ACRE_E_DEVICE_MEMORY);
     api_ok(acre_plan_cancel(plan));
@@ -580,8 +584,9 @@ TEST(plan_deferred_wishes_that_do_not_fit_go_on_waiting) {
     acre_plan_stats before = planned_stats(t.plan);
     for (int i = 0; i < 2; i++) {
         api_expect(acre_plan_satisfy(t.plan), ACRE_E_HOST_MEMORY);
-        assert_string_equal(acre_last_detail(),
-                            "not enough host memory: desired 6144 bytes, allocated 4096 bytes");
+        assert_string_equal(
+            acre_last_detail(),
+            "acre_plan_satisfy: not enough host memory: desired 6144 bytes, allocated 4096 bytes");
         planned_expect_same(t.plan, &before);
     }
     for (int i = 0; i < 3; i++)
@@ -618,8 +623,9 @@ TEST(plan_mistake_sum_without_padding_is_not_made) {
         api_ok(acre_plan_want(t.plan, ACRE_PLACE_HOST, 257, 0, &p));
         api_ok(acre_plan_want(t.plan, ACRE_PLACE_HOST, 257, 0, &p));
         api_expect(acre_plan_want(t.plan, ACRE_PLACE_HOST, 300, 0, &no), ACRE_E_HOST_MEMORY);
-        assert_string_equal(acre_last_detail(),
-                            "not enough host memory: desired 1536 bytes, allocated 1024 bytes");
+        assert_string_equal(
+            acre_last_detail(),
+            "acre_plan_want: not enough host memory: desired 1536 bytes, allocated 1024 bytes");
         assert_ptr_equal(no, UNWRITTEN);
         api_ok(acre_plan_release(t.plan, NULL));
         for (uint64_t i = 0; i < 3; i++)

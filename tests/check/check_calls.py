@@ -24,7 +24,7 @@ DEFINED = set("TDBRVWC")
 
 def object_of(build, source):
     """Returns the object file of a source. Some sources are compiled for the tool too."""
-    places = [f"CMakeFiles/{part}.dir/{source}.o" for part in ("acre_objects", "acre_pure_objects")]
+    places = [f"CMakeFiles/{part}.dir/{source}.o" for part in ("acre_objects", "acre_pure_objects", "acre_shared")]
     found = [p for p in (os.path.join(build, place) for place in places) if os.path.isfile(p)]
     return found[0] if found else os.path.join(build, places[0])
 

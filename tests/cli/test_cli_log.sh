@@ -30,16 +30,16 @@ check "two messages" test "$(grep -Ec "$message" "$work/both")" -eq 2
 # Settings that make no sense are refused, and say what is expected.
 run "$no_gpu" ACRE_LOG=stderr:loud "$leak"
 expect_rc 2
-expect_err "^ACRE_LOG is 'stderr:loud': expected stderr or a file, then :error, :warn, :info or :debug$"
+expect_err "^acre_open: ACRE_LOG is 'stderr:loud': expected stderr or a file, then :error, :warn, :info or :debug$"
 run "$no_gpu" ACRE_LOG=/nonexistent/log "$leak"
 expect_rc 2
-expect_err "^ACRE_LOG is '/nonexistent/log': No such file or directory; expected stderr or a file"
+expect_err "^acre_open: ACRE_LOG is '/nonexistent/log': No such file or directory; expected stderr or a file"
 run "$no_gpu" ACRE_STACKS=deep "$leak"
 expect_rc 2
-expect_err "^ACRE_STACKS is 'deep': expected a number of frames up to 64, such as 8 or 8:fp$"
+expect_err "^acre_open: ACRE_STACKS is 'deep': expected a number of frames up to 64, such as 8 or 8:fp$"
 run "$no_gpu" ACRE_DEBUG=maybe "$leak"
 expect_rc 2
-expect_err "^ACRE_DEBUG is 'maybe': expected 0, 1, no, yes"
+expect_err "^acre_open: ACRE_DEBUG is 'maybe': expected 0, 1, no, yes"
 
 # ACRE_LOG moves the messages of ACRE_DEBUG; ACRE_STACKS=0 leaves out the call stacks.
 run "$no_gpu" ACRE_DEBUG=1 ACRE_LOG="$work/debug" "$leak"
@@ -66,8 +66,18 @@ if [ "$(id -u)" -eq 0 ] && ! is_sanitized; then
     expect_no_err
 fi
 
-# A program that closes all descriptors keeps its files to itself, and the log goes on.
+# A refused call is logged once, under the name of the call that the program made.
 cases=$ACRE_BUILD/tests/api/acre_cases
+run "$no_gpu" ACRE_DEBUG=1 ACRE_LOG=stderr:error "$cases" soft wrong-calls
+expect_rc 0
+check "the log has the details of the calls" diff "$out" <(sed -n 's/^acre: error: call: ACRE_E_[A-Z]*: //p' "$err")
+for call in acre_alloc acre_pool_alloc_many acre_pool_realloc acre_plan_want acre_plan_want_for acre_vec_append \
+    acre_mem_realloc acre_share_vec acre_vec_destroy acre_pool_trim; do
+    expect_out "^$call: "
+done
+check "12 calls" test "$(wc -l <"$out")" -eq 12
+
+# A program that closes all descriptors keeps its files to itself, and the log goes on.
 cd "$work" || exit 2
 run "$no_gpu" ACRE_DEBUG=1 ACRE_LOG=closed.log ACRE_TRACE=closed.trace ACRE_STATS=closed.stats \
     ACRE_STACKS=4 "$cases" soft closed-files

@@ -63,6 +63,36 @@ static void alloc_left(acre_device *device, unsigned path, int depth) {
     last = NULL;
 }
 
+/* Calls that acre serves by other public functions: each is refused, and prints its detail. */
+static void wrong_calls(acre_device *device) {
+    static char host[100];
+    acre_stream none = (acre_stream)(void *)host;
+    acre_pool *pool;
+    acre_plan *plan;
+    acre_vec *vec;
+    acre_share *share;
+    void *p, *blocks[2];
+    need(acre_pool_create(device, NULL, &pool), "acre_pool_create");
+    need(acre_plan_create(device, NULL, &plan), "acre_plan_create");
+    need(acre_vec_create(device, 1, NULL, &vec), "acre_vec_create");
+#define REFUSED(call) ((call) ? (void)puts(acre_last_detail()) : exit(9))
+    REFUSED(acre_alloc(NULL, 10, NULL, &p));
+    REFUSED(acre_alloc(device, 10, none, &p));
+    REFUSED(acre_pool_alloc_many(pool, 100, 2, none, blocks));
+    REFUSED(acre_pool_realloc(pool, NULL, 10, none, &p));
+    REFUSED(acre_pool_realloc(pool, host, 0, NULL, &p));
+    REFUSED(acre_plan_want(plan, 7, 10, 0, &p));
+    REFUSED(acre_plan_want_for(plan, 0, 10, 3, 0, 1, &p));
+    REFUSED(acre_vec_append(vec, host, 10, none));
+    REFUSED(acre_mem_realloc(device, host, 0, NULL, &p));
+    REFUSED(acre_share_vec((acre_vec *)(void *)host, "name", NULL, &share));
+    need(acre_vec_destroy(vec, NULL), "acre_vec_destroy");
+    REFUSED(acre_vec_destroy(vec, NULL));
+    need(acre_plan_destroy(plan), "acre_plan_destroy");
+    need(acre_pool_destroy(pool, NULL, NULL), "acre_pool_destroy");
+    REFUSED(acre_pool_trim(pool, 0));
+}
+
 int main(int argc, char **argv) {
     acre_device *device;
     void *p;
@@ -76,6 +106,8 @@ int main(int argc, char **argv) {
         leak_blocks(device);
     } else if (strcmp(argv[2], "objects") == 0) {
         leak_objects(device);
+    } else if (strcmp(argv[2], "wrong-calls") == 0) {
+        wrong_calls(device);
     } else if (strcmp(argv[2], "closed-files") == 0) {
         alloc_right(device, 0, 0);
         replace_descriptors();
