@@ -42,9 +42,10 @@ enum { RUN_LIBRARIES = sizeof run_libraries / sizeof run_libraries[0] };
 struct run_args {
     const char *device, *bytes, *rules, *out; /* NULL if not given */
     unsigned wants;                           /* enum run_want */
-    char **program;                           /* and its arguments, terminated by NULL */
-    const struct run_watch *watch;            /* NULL without a report */
-    const char *folder;                       /* of the libraries */
+    bool force;
+    char **program;                /* and its arguments, terminated by NULL */
+    const struct run_watch *watch; /* NULL without a report */
+    const char *folder;            /* of the libraries */
 };
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -72,6 +73,10 @@ static const struct argp_option run_options[] = {
      "leave out findings that match a line of FILE, such as leak:libfoo.so", 0},
     {"json", CLI_KEY_JSON, "FILE", OPTION_ARG_OPTIONAL,
      "write the reports as JSON, one line for each process, to FILE (default: stderr; -: stdout)",
+     0},
+    {"force", CLI_KEY_FORCE, NULL, 0,
+     "with --json=FILE: replace FILE even if it is the file of suppressions or acre did not write "
+     "it",
      0},
     {"bytes", RUN_KEY_BYTES, "BYTES", 0,
      "memory of the device, such as 8GiB; 2MiB to 16TiB (default: ACRE_SOFT_BYTES, or a quarter of "
@@ -117,6 +122,8 @@ static const char run_doc[] =
     "  the source line of program+0x11d8.\n"
     "  Processes that the program starts have their own soft devices. They print\n"
     "  their own reports, with their process number.\n"
+    "  --json=FILE writes FILE when the program has ended. An existing file is\n"
+    "  replaced only if acre run wrote it, unless --force is given.\n"
     "\n"
     "Suppressions:\n"
     "  Each line of the file is leak:PATTERN, error:PATTERN or race:PATTERN. '#'\n"
@@ -177,6 +184,9 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
     case CLI_KEY_JSON:
         args->wants |= RUN_WANT_JSON;
         args->out = arg;
+        return 0;
+    case CLI_KEY_FORCE:
+        args->force = true;
         return 0;
     case RUN_KEY_BYTES:
         run_parse_bytes(state, arg);
@@ -394,8 +404,9 @@ int cmd_run(int argc, char **argv) {
     if (!folder) {
         return CLI_CANNOT;
     }
-    struct run_watch watch = {.wants = args.wants};
-    int code = args.wants ? run_watch_begin(&watch, args.rules, args.out) : CLI_OK;
+    struct run_watch watch = {
+        .wants = args.wants, .rules = args.rules, .json = args.out, .force = args.force};
+    int code = args.wants ? run_watch_begin(&watch) : CLI_OK;
     args.folder = folder;
     if (code == CLI_OK && args.wants) {
         args.watch = &watch;

@@ -169,9 +169,43 @@ check "two lines" test "$(wc -l <report.json)" -eq 2
 soft --json=report.json --leaks -- "$cases" abort
 out=report.json
 expect_json '.end == "SIGABRT" and .leak_count == 6'
-soft --json=/nonexistent/report --leaks -- "$cases" clean
+soft --json=/nonexistent/report --leaks -- "$cases" wait # not started, or it would wait forever
 expect_rc 2
 expect_err '^acre: cannot write /nonexistent/report: No such file'
+
+# The file for JSON replaces only a report of acre run, or any file with --force, and only if the
+# program was started.
+echo 'dear reader' >letter
+cp letter kept
+soft --json=letter --leaks -- "$cases" clean
+expect_rc 2
+expect_err '^acre: cannot write letter: acre did not write the existing file; choose another file, or replace it with --force$'
+soft --json=one.txt --leaks --suppress one.txt -- "$cases" clean
+expect_rc 2
+expect_err '^acre: cannot write one.txt: it is the input one.txt; '
+check "the suppressions are unchanged" grep -qx 'leak:cudaMallocHost' one.txt
+cp report.json report.kept
+for file in letter report.json fresh.json; do
+    soft --json="$file" --force --suppress known.txt -- ./nonexistent
+    expect_rc 127
+    check "one line" test "$(wc -l <"$err")" -eq 1
+    soft --json="$file" --force -- "$ACRE_SOURCE/README.md"
+    expect_rc 126
+done
+check "the letter is unchanged" cmp letter kept
+check "the report is unchanged" cmp report.json report.kept
+check "no new file" test ! -e fresh.json
+soft --json=report.json --leaks -- "$cases" nothing 127 # a program that was started
+expect_rc 127
+check "a report without processes" test ! -s report.json
+for options in --force -f; do
+    cp kept letter
+    soft --json=letter "$options" --leaks -- "$cases" leak
+    expect_rc 1
+    out=letter
+    expect_json '.leak_count == 6'
+done
+check "no temporary file" sh -c '! ls | grep -E "^(letter|report[.]json)[.]"'
 
 # ---- ends without exit handlers ----
 
