@@ -146,8 +146,9 @@ static const char run_doc[] =
     "Exit status:\n"
     "  The exit status is the program's, with these exceptions:\n"
     "  1    the program returned 0, and --leaks, --errors, --check or\n"
-    "       ACRE_SOFT_CHECK found something\n"
-    "  2    the program could not use CUDA, or the device or libraries are missing\n"
+    "       ACRE_SOFT_CHECK found something in it or in a process that it started\n"
+    "  2    the program could not use CUDA, the device or libraries are missing, or\n"
+    "       a file cannot be read or written\n"
     "  64   wrong usage\n"
     "  126  the program cannot be started\n"
     "  127  there is no such program\n";

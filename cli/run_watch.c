@@ -294,14 +294,17 @@ static void watch_print(const struct run_watch *watch, const struct run_collecti
     }
 }
 
-/* Reports one process. Returns its exit code: CLI_FINDING if there are findings, CLI_CANNOT if it
- * could not use CUDA. */
+/* Reports one process, unless it has reported itself. Returns its exit code: CLI_FINDING if there
+ * are findings, CLI_CANNOT if it could not use CUDA. */
 static int watch_report(const struct run_watch *watch, uint32_t chunk, pid_t child, int status) {
     struct run_collection run;
     char end[32];
     acre__run_peek(watch->base, chunk, &run);
     bool is_program = run.pid == (int64_t)child;
-    if (run.state & RUN_PROCESS_REPORTED || (!is_program && !watch_is_over(run.pid))) {
+    if (run.state & RUN_PROCESS_REPORTED) {
+        return run.state & RUN_PROCESS_FOUND ? CLI_FINDING : CLI_OK;
+    }
+    if (!is_program && !watch_is_over(run.pid)) {
         return CLI_OK;
     }
     acre__run_collect(watch->base, chunk, &run);

@@ -239,6 +239,29 @@ expect_rc 1
 expect_err '^acre: everything was freed$'
 expect_err '^acre: process [0-9]+, run_cases, ended without a report:$'
 expect_err '^acre: not freed: 6$'
+
+# A finding in a process that the program started counts, too, even if that process has reported
+# it and the program ignores its exit code.
+in_child() { run CHILD="$1" "$acre" run "${@:2}" -- "$cases" child; }
+in_child leak --leaks
+expect_rc 1
+expect_err '^acre: process [0-9]+, run_cases:$'
+expect_err '^acre: not freed: 6$'
+expect_err '^acre: everything was freed$'
+in_child leak --leaks --json=report.json
+expect_rc 1
+in_child double-free --errors
+expect_rc 1
+in_child race --check
+expect_rc 1
+in_child clean --leaks --errors --check
+expect_rc 0
+in_child leak --errors --check
+expect_rc 0
+in_child leak --leaks --suppress module.txt
+expect_rc 0
+run CHILD=leak "$acre" run --leaks -- "$cases" child 3
+expect_rc 3
 if ! is_sanitized; then # sanitizer libraries cannot load late into a program without them
     # shellcheck disable=SC2016 # for the inner shell
     soft --leaks -- bash -c 'kill -KILL $$'
