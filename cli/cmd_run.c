@@ -66,8 +66,8 @@ static const struct argp_option run_options[] = {
      "error and caller; if there is any, exit status 0 becomes 1",
      0},
     {"check", RUN_KEY_CHECK, NULL, 0,
-     "report races, which are uses of memory that nothing orders, as with ACRE_SOFT_CHECK=yes; if "
-     "there is any, exit status 0 becomes 1",
+     "report races between streams: uses of the same memory that nothing orders, as with "
+     "ACRE_SOFT_CHECK=yes; if there is any, exit status 0 becomes 1",
      0},
     {"suppress", RUN_KEY_SUPPRESS, "FILE", 0,
      "leave out findings that match a line of FILE, such as leak:libfoo.so", 0},
@@ -124,6 +124,14 @@ static const char run_doc[] =
     "  their own reports, with their process number.\n"
     "  --json=FILE writes FILE when the program has ended. An existing file is\n"
     "  replaced only if acre run wrote it, unless --force is given.\n"
+    "\n"
+    "Races:\n"
+    "  --check finds two copies or fills that use the same memory, of which at\n"
+    "  least one writes it, if neither stream order nor an event or a\n"
+    "  synchronization puts one after the other. It finds them in whatever order\n"
+    "  they ran.\n"
+    "  It does not check host code: a read or write by the host of memory that a\n"
+    "  copy or a kernel still uses is not found.\n"
     "\n"
     "Suppressions:\n"
     "  Each line of the file is leak:PATTERN, error:PATTERN or race:PATTERN. '#'\n"

@@ -319,6 +319,7 @@ run "$acre" run --help
 expect_rc 0
 expect_out '^Usage: acre run '
 expect_out '--leaks'
+expect_out '^  It does not check host code'
 expect_out 'Examples:'
 for device in cuda auto soft:1 ''; do
     run "$acre" run --device "$device" -- "$cases" clean

@@ -74,7 +74,7 @@ check "nothing about leaks" test "$(grep -c 'freed' "$err")" -eq 0
 
 soft --check -- "$cases" clean
 expect_rc 0
-expect_err '^acre: no races$'
+expect_err '^acre: no races between streams$'
 soft --check -- "$cases" race
 expect_rc 1
 expect_err '^acre: wrong uses of memory: 1$'
