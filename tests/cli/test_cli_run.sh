@@ -182,6 +182,10 @@ soft --stats -- "$cases" fault-device
 expect_rc 139
 expect_out '^now$'
 expect_err '^acre: the host touched 0x[0-9a-f]+, which is device memory: byte 16 of 4096 from cudaMalloc, called at run_cases\+0x[0-9a-f]+$'
+# The message has no line, as a signal handler prints it: acre symbolize finds the line.
+cp "$err" fault.txt
+run bash -c 'cd "$(dirname "$0")" && exec "$1" symbolize "$2"' "$cases" "$acre" "$work/fault.txt"
+expect_out ', called at do_fault_device at .*run_cases\.c:[0-9]+$'
 soft -- "$cases" fault-reserved
 expect_rc 139
 expect_err 'an address with no memory mapped to it: byte 4096 of 8388608 from cuMemAddressReserve, '
@@ -320,6 +324,8 @@ expect_rc 0
 expect_out '^Usage: acre run '
 expect_out '--leaks'
 expect_out '^  It does not check host code'
+expect_out "'acre symbolize ./program\+0x11d8'"
+check "no other tool is needed" test "$(grep -c addr2line "$out")" -eq 0
 expect_out 'Examples:'
 for device in cuda auto soft:1 ''; do
     run "$acre" run --device "$device" -- "$cases" clean
