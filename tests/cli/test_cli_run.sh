@@ -42,8 +42,8 @@ expect_err '^ +2\.9 KiB +3  device +cudaMalloc +0x[0-9a-f]+ +run_cases\+0x[0-9a-
 expect_err '^ +4\.9 KiB +1  pinned +cudaMallocHost +0x[0-9a-f]+ +run_cases\+0x[0-9a-f]+ \([a-z_]+ at run_cases\.c:[0-9]+\)$'
 expect_err '^ +8 MiB +1  addresses +cuMemAddressReserve +0x[0-9a-f]+ +run_cases\+0x[0-9a-f]+ \([a-z_]+ at run_cases\.c:[0-9]+\)$'
 expect_err '^ +2 MiB +1  mapped +cuMemMap +0x[0-9a-f]+ +run_cases\+0x[0-9a-f]+ \([a-z_]+ at run_cases\.c:[0-9]+\)$'
-check "oldest first" test "$(awk '/run_cases/ { print $(NF - 5) }' "$err" | paste -sd' ')" = \
-    'cudaMalloc cudaMallocHost cuMemAddressReserve cuMemMap'
+check "largest first" test "$(awk '/run_cases/ { print $(NF - 5) }' "$err" | paste -sd' ')" = \
+    'cuMemAddressReserve cuMemMap cudaMallocHost cudaMalloc'
 if command -v addr2line >/dev/null && ! is_sanitized; then
     at=$(sed -n 's/.*cudaMalloc .*run_cases+//p' "$err")
     check "the address is the line" grep -q cudaMalloc \

@@ -154,7 +154,8 @@ expect_no_err
 out=report.json
 expect_json '.schema == "acre-run/1" and .program == "run_cases" and .end == "exit" and .used_cuda'
 expect_json '.findings == 5 and .leak_count == 5 and (.leaks | length) == 4 and .error_count == 0'
-expect_json '.leaks[0] | .call == "cudaMalloc" and .count == 3 and .bytes == 3000 and .kind == "device"'
+expect_json '.leaks[-1] | .call == "cudaMalloc" and .count == 3 and .bytes == 3000 and .kind == "device"'
+expect_json '[.leaks[].bytes] | . == (sort | reverse)'
 expect_json '[.leaks[] | select(.suppressed) | .call] == ["cudaMallocHost"]'
 expect_json '[.memory[] | select(.kind == "device")][0] | .made == 3 and .freed == 0 and .left_bytes == 3000'
 soft --json --errors -- "$cases" double-free
@@ -344,7 +345,16 @@ for device in soft cuda; do
     expect_err '^ +0 bytes +1  acre +acre_vec_create '
     soft --leaks -- "$acre_cases" "$device" open
     expect_rc 1
+    expect_err '^acre: not freed: 1$' # memory that libacre holds for the device is not listed
     expect_err '^ +0 bytes +1  acre devices +acre_open +0x[0-9a-f]+ +acre_cases\+0x[0-9a-f]+ \(main at acre_cases\.c:[0-9]+\) \(still open\)$'
+    soft --leaks -- "$acre_cases" "$device" open-leak
+    expect_rc 1
+    expect_err '^acre: not freed: 5$'
+    check "largest first" test "$(grep -oE ' acre_(alloc|mem_alloc|open) ' "$err" | paste -sd' ' | xargs)" = \
+        'acre_mem_alloc acre_alloc acre_open'
+    soft --leaks -- "$acre_cases" "$device" abort # reported by the tool
+    expect_rc 134
+    expect_err '^acre: not freed: 1$'
 done
 run ACRE_RUN=1,leaks "$acre_cases" soft leak # without the libraries of acre run
 expect_rc 0
