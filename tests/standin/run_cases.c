@@ -497,18 +497,26 @@ static void do_many(void) {
     abort();
 }
 
-/* Results that a correct program expects are not errors. */
+static void wait_for_host(void *flag) {
+    while (!atomic_load((atomic_int *)flag))
+        usleep(1000);
+}
+
+/* Results that a correct program expects are not errors. The stream waits for the queries, which
+ * may take any time. */
 static void do_expected(void) {
+    static atomic_int is_queried;
     cudaStream_t stream;
     cudaEvent_t event;
     struct cudaPointerAttributes attributes;
     void *p = NULL;
     RT(cudaStreamCreate(&stream));
     RT(cudaEventCreate(&event));
-    RT(cudaLaunchHostFunc(stream, wait_a_while, NULL));
+    RT(cudaLaunchHostFunc(stream, wait_for_host, &is_queried));
     RT(cudaEventRecord(event, stream));
     need(cudaStreamQuery(stream) == cudaErrorNotReady, "the stream", 0);
     need(cudaEventQuery(event) == cudaErrorNotReady, "the event", 0);
+    atomic_store(&is_queried, 1);
     RT(cudaStreamSynchronize(stream));
     need(cuPointerGetAttribute(&p, CU_POINTER_ATTRIBUTE_CONTEXT, (CUdeviceptr)(uintptr_t)&p) ==
              CUDA_ERROR_INVALID_VALUE,
