@@ -341,7 +341,7 @@ static void demo_print_json(const struct demo_result *result, const char *folder
 
 int cmd_demo(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-demo/1) instead of a table", 0},
+        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-demo/1) instead of text", 0},
         {"device", CLI_KEY_DEVICE, "NAME", 0,
          "device to use: auto, cuda, cuda:1, soft, soft:1, ... (default: auto)", 0},
         {"output", CLI_KEY_OUTPUT, "FOLDER", 0,

@@ -208,7 +208,7 @@ static void info_print_json(const struct info_list *list) {
 
 int cmd_info(int argc, char **argv) {
     static const struct argp_option options[] = {
-        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-info/1) instead of a table", 0},
+        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-info/1) instead of text", 0},
         {"device", CLI_KEY_DEVICE, "NAME", 0,
          "list only this device: auto, cuda, cuda:1, soft, soft:1, ... (default: all)", 0},
         {"measure", CLI_KEY_MEASURE, NULL, 0,

@@ -42,9 +42,10 @@ enum { RUN_LIBRARIES = sizeof run_libraries / sizeof run_libraries[0] };
 struct run_args {
     const char *device, *bytes, *rules, *out; /* NULL if not given */
     unsigned wants;                           /* enum run_want */
-    char **program;                           /* and its arguments, terminated by NULL */
-    const struct run_watch *watch;            /* NULL without a report */
-    const char *folder;                       /* of the libraries */
+    bool force;
+    char **program;                /* and its arguments, terminated by NULL */
+    const struct run_watch *watch; /* NULL without a report */
+    const char *folder;            /* of the libraries */
 };
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -65,13 +66,17 @@ static const struct argp_option run_options[] = {
      "error and caller; if there is any, exit status 0 becomes 1",
      0},
     {"check", RUN_KEY_CHECK, NULL, 0,
-     "report races, which are uses of memory that nothing orders, as with ACRE_SOFT_CHECK=yes; if "
-     "there is any, exit status 0 becomes 1",
+     "report races between streams: uses of the same memory that nothing orders, as with "
+     "ACRE_SOFT_CHECK=yes; if there is any, exit status 0 becomes 1",
      0},
     {"suppress", RUN_KEY_SUPPRESS, "FILE", 0,
      "leave out findings that match a line of FILE, such as leak:libfoo.so", 0},
     {"json", CLI_KEY_JSON, "FILE", OPTION_ARG_OPTIONAL,
      "write the reports as JSON, one line for each process, to FILE (default: stderr; -: stdout)",
+     0},
+    {"force", CLI_KEY_FORCE, NULL, 0,
+     "with --json=FILE: replace FILE even if it is the file of suppressions or acre did not write "
+     "it",
      0},
     {"bytes", RUN_KEY_BYTES, "BYTES", 0,
      "memory of the device, such as 8GiB; 2MiB to 16TiB (default: ACRE_SOFT_BYTES, or a quarter of "
@@ -108,15 +113,28 @@ static const char run_doc[] =
     "Reports:\n"
     "  --stats, --leaks, --errors, --check and --json print when the program\n"
     "  exits. If it calls abort or _exit, or a signal kills it, acre prints its\n"
-    "  report afterwards. --leaks also lists memory that was still allocated when\n"
-    "  its context was destroyed or reset and, of a program that uses acre itself,\n"
-    "  devices that are still open and blocks that were not freed before\n"
-    "  acre_close. With any report, calls that the soft device does not support are\n"
-    "  listed at exit, too. --errors does not count cudaErrorNotReady, nor a query\n"
-    "  of an address that CUDA does not know. 'addr2line -e PROGRAM 0x11d8' shows\n"
-    "  the source line of program+0x11d8.\n"
+    "  report afterwards. --leaks lists the largest leaks first. It also lists\n"
+    "  memory that was still allocated when its context was destroyed or reset and,\n"
+    "  of a program that uses acre itself, devices that are still open and blocks\n"
+    "  that were not freed before acre_close. Memory that libacre.so holds for an\n"
+    "  open device is not listed. With any report, calls that the soft device does\n"
+    "  not support are listed at exit, too. --errors does not count\n"
+    "  cudaErrorNotReady, nor a query of an address that CUDA does not know.\n"
+    "  A call is shown as program+0x11d8, with its function and line if the program\n"
+    "  has debug information (cc -g) and libdw.so.1 is installed. Messages about\n"
+    "  faults have no lines: 'acre symbolize ./program+0x11d8' prints the line.\n"
     "  Processes that the program starts have their own soft devices. They print\n"
     "  their own reports, with their process number.\n"
+    "  --json=FILE writes FILE when the program has ended. An existing file is\n"
+    "  replaced only if acre run wrote it, unless --force is given.\n"
+    "\n"
+    "Races:\n"
+    "  --check finds two copies or fills that use the same memory, of which at\n"
+    "  least one writes it, if neither stream order nor an event or a\n"
+    "  synchronization puts one after the other. It finds them in whatever order\n"
+    "  they ran.\n"
+    "  It does not check host code: a read or write by the host of memory that a\n"
+    "  copy or a kernel still uses is not found.\n"
     "\n"
     "Suppressions:\n"
     "  Each line of the file is leak:PATTERN, error:PATTERN or race:PATTERN. '#'\n"
@@ -139,8 +157,9 @@ static const char run_doc[] =
     "Exit status:\n"
     "  The exit status is the program's, with these exceptions:\n"
     "  1    the program returned 0, and --leaks, --errors, --check or\n"
-    "       ACRE_SOFT_CHECK found something\n"
-    "  2    the program could not use CUDA, or the device or libraries are missing\n"
+    "       ACRE_SOFT_CHECK found something in it or in a process that it started\n"
+    "  2    the program could not use CUDA, the device or libraries are missing, or\n"
+    "       a file cannot be read or written\n"
     "  64   wrong usage\n"
     "  126  the program cannot be started\n"
     "  127  there is no such program\n";
@@ -177,6 +196,9 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
     case CLI_KEY_JSON:
         args->wants |= RUN_WANT_JSON;
         args->out = arg;
+        return 0;
+    case CLI_KEY_FORCE:
+        args->force = true;
         return 0;
     case RUN_KEY_BYTES:
         run_parse_bytes(state, arg);
@@ -394,8 +416,9 @@ int cmd_run(int argc, char **argv) {
     if (!folder) {
         return CLI_CANNOT;
     }
-    struct run_watch watch = {.wants = args.wants};
-    int code = args.wants ? run_watch_begin(&watch, args.rules, args.out) : CLI_OK;
+    struct run_watch watch = {
+        .wants = args.wants, .rules = args.rules, .json = args.out, .force = args.force};
+    int code = args.wants ? run_watch_begin(&watch) : CLI_OK;
     args.folder = folder;
     if (code == CLI_OK && args.wants) {
         args.watch = &watch;

@@ -88,8 +88,9 @@ static void print_row(struct cli_table *table, const struct acre__stats_names *n
     }
 }
 
-/* Prints at most `room` lines of counters. */
-static void stats_print(const struct stats_view *view, bool is_running, size_t room) {
+/* Prints at most `room` lines of counters. Returns true if there are any: acre_close removes those
+ * of a device. */
+static bool stats_print(const struct stats_view *view, bool is_running, size_t room) {
     static const char *const titles[] = {"OBJECT", "COUNTER", ">VALUE"};
     char text[CLI_NUMBER_BYTES];
     struct acre__stats_row row;
@@ -106,7 +107,13 @@ static void stats_print(const struct stats_view *view, bool is_running, size_t r
             }
         }
     }
-    cli_table_end(&table);
+    bool has_rows = table.cell_count != 0;
+    if (has_rows) {
+        cli_table_end(&table);
+    } else {
+        puts(is_running ? "no counters: the program has no open device"
+                        : "no counters: the program had closed its devices when it ended");
+    }
     if (lines.hidden) {
         printf("... and %zu more: the terminal has too few lines\n", lines.hidden);
     }
@@ -115,11 +122,13 @@ static void stats_print(const struct stats_view *view, bool is_running, size_t r
                view->header.rows_missing);
     }
     fflush(stdout);
+    return has_rows;
 }
 
 /* ---- JSON ---- */
 
-static void stats_json(const struct stats_view *view, bool is_running) {
+/* Returns true if there are counters. */
+static bool stats_json(const struct stats_view *view, bool is_running) {
     struct acre__stats_row row;
     json_t *root = cli_json_begin("acre-stats/1"), *rows = json_array();
     cli_json_set(root, "pid", cli_json_number(view->header.pid));
@@ -144,9 +153,11 @@ static void stats_json(const struct stats_view *view, bool is_running) {
         cli_json_set(item, "values", values);
         cli_json_append(rows, item);
     }
+    bool has_rows = json_array_size(rows) != 0;
     cli_json_set(root, "rows", rows);
     cli_json_end(root);
     fflush(stdout);
+    return has_rows;
 }
 
 /* ---- the command ---- */
@@ -177,13 +188,12 @@ static void stats_show(const struct stats_view *view, const struct stats_args *a
     for (;;) {
         bool is_running = stats_is_running(view);
         fputs(repaints ? "\033[H\033[J" : "", stdout);
-        if (args->json) {
-            stats_json(view, is_running);
-        } else {
-            stats_print(view, is_running, repaints ? stats_room() : SIZE_MAX);
-        }
+        bool has_rows = args->json
+                            ? stats_json(view, is_running)
+                            : stats_print(view, is_running, repaints ? stats_room() : SIZE_MAX);
         if (!is_running) {
-            cli_say("process %" PRIu32 " has ended: these are its last figures", view->header.pid);
+            cli_say("process %" PRIu32 " has ended%s", view->header.pid,
+                    has_rows ? ": these are its last figures" : "");
         }
         if (args->watch_seconds == 0 || !is_running || ferror(stdout)) {
             return;
@@ -239,7 +249,7 @@ int cmd_stats(int argc, char **argv) {
                "number of the process; '-' reads the file from standard input. The table has\n"
                "the counters of each device and each pool that are not 0, peaks first; --json\n"
                "has all. If the program has ended, the file has its last figures, and a\n"
-               "message says so.\n"
+               "message says so. acre_close removes the figures of a device and its pools.\n"
                "\n"
                "Examples:\n"
                "  ACRE_STATS=program.stats ./program &\n"

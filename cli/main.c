@@ -17,7 +17,7 @@ static const struct main_command main_commands[] = {
     {"doctor", "check this machine and say what to fix", cmd_doctor},
     {"demo", "try every part of acre and write a page with the results", cmd_demo},
     {"replay", "replay allocation traces on a pool", cmd_replay},
-    {"plan", "pack buffers with known lifetimes into as little memory as possible", cmd_plan},
+    {"plan", "pack buffers with known lifetimes into little memory", cmd_plan},
     {"bench", "benchmark acre against the driver and other allocators", cmd_bench},
     {"trace", "show what a program did with memory, from its trace", cmd_trace},
     {"stats", "show the statistics of a running program", cmd_stats},

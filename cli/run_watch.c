@@ -3,6 +3,9 @@
  * A process that exits prints its own report (standin/driver_run.c). The tool prints the reports of
  * those that could not: they called _exit or abort, or a signal killed them.
  *
+ * Processes append JSON to a file in memory, which the tool writes to the user's file at the end.
+ * So an earlier report stays until there is a new one.
+ *
  * Signals. The program is in the tool's process group, so that the terminal sends Ctrl-C and Ctrl-Z
  * to both: the tool ignores what the terminal sends, and a shell that stops or continues the job
  * stops or continues both. A signal that a process sends to the tool goes on to the program. If the
@@ -15,12 +18,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
 #include "run_report.h"
 #include "run_watch.h"
+#include "write_file.h"
 
 static const size_t WATCH_BYTES = (size_t)RUN_CHUNK_LIMIT * RUN_CHUNK_BYTES;
 static const size_t WATCH_RULES_BYTES = (size_t)1 << 20;
@@ -43,6 +48,12 @@ static int watch_create(struct run_watch *watch) {
     watch->base = base;
     watch->base->magic = RUN_MAGIC;
     atomic_store(&watch->base->chunk_count, 1);
+    watch->start_failed = mmap(NULL, sizeof *watch->start_failed, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (watch->start_failed == MAP_FAILED) {
+        cli_say("out of memory");
+        return CLI_CANNOT;
+    }
     return CLI_OK;
 }
 
@@ -74,21 +85,73 @@ static int watch_read_rules(struct run_watch *watch, const char *path) {
     return CLI_CANNOT;
 }
 
-int run_watch_begin(struct run_watch *watch, const char *rules, const char *out) {
-    int code = watch_create(watch);
-    watch->rules = rules;
-    if (code == CLI_OK && rules) {
-        code = watch_read_rules(watch, rules);
+/* ---- the file for JSON ----------------------------------------------------------------------- */
+
+static struct write_file watch_json(const struct run_watch *watch) {
+    return (struct write_file){.path = watch->json,
+                               .kind = WRITE_RUN,
+                               .force = watch->force,
+                               .inputs = &watch->rules,
+                               .input_count = 1};
+}
+
+/* Checks whether a new file can be created: the program may run for hours before it is. */
+static bool watch_can_create(const char *path) {
+    struct stat old;
+    const char *slash = strrchr(path, '/');
+    if (lstat(path, &old) == 0) {
+        return true;
     }
+    char *folder = slash ? cli_format("%.*s", (int)(slash - path + 1), path) : cli_format(".");
+    bool can = access(folder, W_OK | X_OK) == 0;
+    int error = errno;
+    free(folder);
+    errno = error;
+    return can;
+}
+
+static int watch_open_json(struct run_watch *watch) {
+    const struct write_file file = watch_json(watch);
+    int code = write_check(&file);
+    if (code) {
+        return code;
+    }
+    if (write_is_stdout(watch->json)) {
+        watch->out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    } else if (watch_can_create(watch->json)) {
+        watch->out = memfd_create("acre-run-json", MFD_CLOEXEC);
+    }
+    if (watch->out < 0 ||
+        (!write_is_stdout(watch->json) && fcntl(watch->out, F_SETFL, O_APPEND) != 0)) {
+        cli_say("cannot write %.200s: %s", watch->json, strerror(errno));
+        return CLI_CANNOT;
+    }
+    return CLI_OK;
+}
+
+/* Writes what the processes have appended to the user's file. */
+static int watch_write_json(const struct run_watch *watch) {
+    struct write_file file = watch_json(watch);
+    char part[4096];
+    ssize_t got;
+    if (!watch->json || write_is_stdout(watch->json)) {
+        return CLI_OK;
+    }
+    FILE *out = write_begin(&file);
+    for (off_t at = 0; (got = pread(watch->out, part, sizeof part, at)) > 0; at += got) {
+        (void)fwrite(part, 1, (size_t)got, out); /* write_end checks for errors */
+    }
+    return write_end(&file);
+}
+
+int run_watch_begin(struct run_watch *watch) {
     watch->out = -1;
-    if (code == CLI_OK && out) {
-        watch->out = strcmp(out, "-") == 0
-                         ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
-                         : open(out, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-        if (watch->out < 0) {
-            cli_say("cannot write %.200s: %s", out, strerror(errno));
-            code = CLI_CANNOT;
-        }
+    int code = watch_create(watch);
+    if (code == CLI_OK && watch->rules) {
+        code = watch_read_rules(watch, watch->rules);
+    }
+    if (code == CLI_OK && watch->json) {
+        code = watch_open_json(watch);
     }
     return code;
 }
@@ -134,7 +197,8 @@ static void watch_ignore_signals(void) {
 /* ---- the program ----------------------------------------------------------------------------- */
 
 /* Starts the program. Signals are blocked until the handlers know the child. */
-static pid_t watch_start(int (*start)(const void *user), const void *user) {
+static pid_t watch_start(const struct run_watch *watch, int (*start)(const void *user),
+                         const void *user) {
     sigset_t all, before;
     sigfillset(&all);
     (void)sigprocmask(SIG_BLOCK, &all, &before);
@@ -147,7 +211,9 @@ static pid_t watch_start(int (*start)(const void *user), const void *user) {
         }
         (void)signal(SIGCHLD, on_child == SIG_IGN ? SIG_IGN : SIG_DFL);
         (void)sigprocmask(SIG_SETMASK, &before, NULL);
-        _exit(start(user));
+        int code = start(user);
+        *watch->start_failed = 1;
+        _exit(code);
     }
     watch_child = (sig_atomic_t)child;
     watch_catch_signals();
@@ -228,14 +294,17 @@ static void watch_print(const struct run_watch *watch, const struct run_collecti
     }
 }
 
-/* Reports one process. Returns its exit code: CLI_FINDING if there are findings, CLI_CANNOT if it
- * could not use CUDA. */
+/* Reports one process, unless it has reported itself. Returns its exit code: CLI_FINDING if there
+ * are findings, CLI_CANNOT if it could not use CUDA. */
 static int watch_report(const struct run_watch *watch, uint32_t chunk, pid_t child, int status) {
     struct run_collection run;
     char end[32];
     acre__run_peek(watch->base, chunk, &run);
     bool is_program = run.pid == (int64_t)child;
-    if (run.state & RUN_PROCESS_REPORTED || (!is_program && !watch_is_over(run.pid))) {
+    if (run.state & RUN_PROCESS_REPORTED) {
+        return run.state & RUN_PROCESS_FOUND ? CLI_FINDING : CLI_OK;
+    }
+    if (!is_program && !watch_is_over(run.pid)) {
         return CLI_OK;
     }
     acre__run_collect(watch->base, chunk, &run);
@@ -259,7 +328,7 @@ static void watch_say_unused_rules(const struct run_watch *watch) {
 }
 
 int run_watch_program(struct run_watch *watch, int (*start)(const void *user), const void *user) {
-    pid_t child = watch_start(start, user);
+    pid_t child = watch_start(watch, start, user);
     int status = 0, found = CLI_OK;
     if (child < 0) {
         cli_say("cannot start a process: %s", strerror(errno));
@@ -268,6 +337,9 @@ int run_watch_program(struct run_watch *watch, int (*start)(const void *user), c
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     watch_child = 0;
+    if (*watch->start_failed) {
+        return WEXITSTATUS(status);
+    }
     watch_ignore_signals();
     for (uint32_t chunk = 0; (chunk = acre__run_next(watch->base, chunk));) {
         int code = watch_report(watch, chunk, child, status);
@@ -276,6 +348,8 @@ int run_watch_program(struct run_watch *watch, int (*start)(const void *user), c
     if (watch->rules) {
         watch_say_unused_rules(watch);
     }
+    int written = watch_write_json(watch);
+    found = written > found ? written : found;
     if (WIFSIGNALED(status)) {
         return watch_die(WTERMSIG(status));
     }

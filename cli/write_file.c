@@ -54,6 +54,8 @@ static bool write_is_ours(const struct write_file *file) {
         return strstr(head, "<title>acre demo</title>") != NULL;
     case WRITE_TRACE: /* a trace that is not packed is a recording, not a result */
         return !is_plain && trace_is((const unsigned char *)head, (size_t)got);
+    case WRITE_RUN:
+        return text_begins(head, "{\"schema\": \"acre-run/1\"");
     }
     return false;
 }

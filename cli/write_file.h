@@ -18,7 +18,8 @@ enum write_kind {
     WRITE_SVG,     /* acre plan --svg, acre bench --chart, plan.svg of acre demo */
     WRITE_BENCH,   /* acre bench --output */
     WRITE_PAGE,    /* index.html of acre demo */
-    WRITE_TRACE    /* acre trace --pack */
+    WRITE_TRACE,   /* acre trace --pack */
+    WRITE_RUN      /* acre run --json */
 };
 
 struct write_file {

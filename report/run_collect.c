@@ -169,8 +169,12 @@ static int block_order(const void *a, const void *b) {
     return by ? by : order(one->number, other->number);
 }
 
+/* The largest first; of equal ones the oldest. Blocks of libacre have no number. */
 static int leak_order(const void *a, const void *b) {
-    return order(((const struct run_leak *)a)->number, ((const struct run_leak *)b)->number);
+    const struct run_leak *one = a, *other = b;
+    int by = order(other->bytes, one->bytes);
+    by = by ? by : order(one->number, other->number);
+    return by ? by : strcmp(one->site.place, other->site.place);
 }
 
 static int call_order(const void *a, const void *b) {
@@ -187,7 +191,7 @@ static void sort(void *rows, size_t count, size_t row_bytes,
         qsort(rows, count, row_bytes, in_order);
 }
 
-/* Groups blocks of one kind and site, in the order of the oldest of each group. */
+/* Groups blocks of one kind and site. */
 static void collect_leaks(struct collect *collect) {
     struct run_collection *out = collect->out;
     struct run_leak *leak = NULL;
@@ -210,6 +214,30 @@ static void collect_leaks(struct collect *collect) {
         leak->count += block->count;
         leak->bytes += block->bytes;
     }
+}
+
+/* Returns 1 if libacre made the call, as a shared library. */
+static int site_is_in_acre(const struct run_site *site) {
+    static const char name[] = "libacre.so"; /* libacre.so.0.2+0x11d8 */
+    size_t length = sizeof name - 1;
+    return strncmp(site->place, name, length) == 0 &&
+           (site->place[length] == '.' || site->place[length] == '+');
+}
+
+/* Drops memory that libacre has allocated for its devices if one is still open: the open device is
+ * the leak, and it is listed. Without an open device the memory is a leak of libacre. */
+static void drop_memory_of_acre(struct run_collection *out) {
+    size_t kept = 0;
+    int is_open = 0;
+    for (size_t i = 0; i < out->leak_rows; i++)
+        is_open |= out->leaks[i].kind == RUN_OPENED;
+    for (size_t i = 0; i < out->leak_rows; i++) {
+        const struct run_leak *leak = &out->leaks[i];
+        if (!is_open || leak->kind == RUN_OPENED || leak->kind == RUN_ACRE ||
+            !site_is_in_acre(&leak->site))
+            out->leaks[kept++] = *leak;
+    }
+    out->leak_rows = kept;
 }
 
 /* ---- suppressions ---- */
@@ -278,6 +306,7 @@ void acre__run_collect(void *base, uint32_t chunk, struct run_collection *out) {
     }
     collect_leaks(&collect);
     free(collect.blocks);
+    drop_memory_of_acre(out);
     sort(out->leaks, out->leak_rows, sizeof *out->leaks, leak_order);
     sort(out->calls, out->call_rows, sizeof *out->calls, call_order);
     sort(out->wrongs, out->wrong_rows, sizeof *out->wrongs, wrong_order);

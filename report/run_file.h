@@ -84,10 +84,11 @@ struct run_file {
 };
 
 enum run_process_state {
-    RUN_PROCESS_USED = 1,      /* it has initialised CUDA, or opened a device of libacre */
-    RUN_PROCESS_FAILED = 2,    /* it could not use CUDA; a message has said why */
-    RUN_PROCESS_REPORTED = 4,  /* its report was printed */
-    RUN_PROCESS_IS_PROGRAM = 8 /* the program itself, not one that it started */
+    RUN_PROCESS_USED = 1,       /* it has initialised CUDA, or opened a device of libacre */
+    RUN_PROCESS_FAILED = 2,     /* it could not use CUDA; a message has said why */
+    RUN_PROCESS_REPORTED = 4,   /* its report was printed */
+    RUN_PROCESS_IS_PROGRAM = 8, /* the program itself, not one that it started */
+    RUN_PROCESS_FOUND = 16      /* its report had findings that change exit status 0 */
 };
 
 /* Begins every chunk but the first. */

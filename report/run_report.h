@@ -56,7 +56,7 @@ struct run_collection {
     char program[RUN_PROGRAM_BYTES];
     uint64_t copied_bytes;
     struct run_count counts[RUN_KIND_COUNT + 1];
-    struct run_leak *leaks;
+    struct run_leak *leaks; /* the largest first */
     struct run_call *calls;
     struct run_wrong *wrongs;
     size_t leak_rows, call_rows, wrong_rows;

@@ -133,7 +133,7 @@ static void print_wrongs(FILE *out, const struct run_collection *run, unsigned w
     uint64_t listed = 0;
     if (!run->wrong_count && !run->wrongs_suppressed) {
         if (wants & RUN_WANT_CHECK)
-            fputs("acre: no races\n", out);
+            fputs("acre: no races between streams\n", out);
         return;
     }
     fprintf(out, "acre: wrong uses of memory: %" PRIu64, run->wrong_count);

@@ -443,7 +443,9 @@ uint64_t acre__record_report(FILE *out, unsigned wants) {
             acre__run_print(out, &run, wants);
         found = acre__run_found(&run, wants);
         acre__run_drop(&run);
-        atomic_fetch_or_explicit(&head->state, RUN_PROCESS_REPORTED, memory_order_relaxed);
+        atomic_fetch_or_explicit(&head->state,
+                                 RUN_PROCESS_REPORTED | (found ? RUN_PROCESS_FOUND : 0),
+                                 memory_order_relaxed);
     }
     pthread_mutex_unlock(&record.lock);
     return found;

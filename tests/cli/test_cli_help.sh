@@ -79,6 +79,20 @@ while read -r command; do
     expect_no_err
     check "$command -h is --help" cmp "$out" "$work/help.$command"
 done <"$work/commands"
+
+# argp wraps at 79 columns and continues in column 0: no line below the options may be so long. If
+# the text of an option ends in the last column, argp prints a line of blanks after it.
+text_of() { sed '1,/--version /d; /^Mandatory or optional arg/,/^$/d' "$1"; }
+while read -r command; do
+    run "$acre" ${command:+"$command"} --help
+    ARGP_HELP_FMT=rmargin=200 "$acre" ${command:+"$command"} --help >"$work/wide"
+    check "argp wraps no line" diff <(text_of "$work/wide") <(text_of "$out")
+    check "no trailing blanks" test "$(grep -c ' $' "$out")" -eq 0
+    check "at most 79 columns" test "$(wc -L <"$out")" -le 79
+done < <(echo && cat "$work/commands")
+run "$acre" trace --help
+expect_out 'ALLOCATED BY'
+expect_out 'ACRE_STACKS'
 for words in 'info --json -h' 'plan b.csv -h' 'bench -qh' 'info -?'; do
     # shellcheck disable=SC2086 # the words of a command
     run "$acre" $words

@@ -42,8 +42,8 @@ expect_err '^ +2\.9 KiB +3  device +cudaMalloc +0x[0-9a-f]+ +run_cases\+0x[0-9a-
 expect_err '^ +4\.9 KiB +1  pinned +cudaMallocHost +0x[0-9a-f]+ +run_cases\+0x[0-9a-f]+ \([a-z_]+ at run_cases\.c:[0-9]+\)$'
 expect_err '^ +8 MiB +1  addresses +cuMemAddressReserve +0x[0-9a-f]+ +run_cases\+0x[0-9a-f]+ \([a-z_]+ at run_cases\.c:[0-9]+\)$'
 expect_err '^ +2 MiB +1  mapped +cuMemMap +0x[0-9a-f]+ +run_cases\+0x[0-9a-f]+ \([a-z_]+ at run_cases\.c:[0-9]+\)$'
-check "oldest first" test "$(awk '/run_cases/ { print $(NF - 5) }' "$err" | paste -sd' ')" = \
-    'cudaMalloc cudaMallocHost cuMemAddressReserve cuMemMap'
+check "largest first" test "$(awk '/run_cases/ { print $(NF - 5) }' "$err" | paste -sd' ')" = \
+    'cuMemAddressReserve cuMemMap cudaMallocHost cudaMalloc'
 if command -v addr2line >/dev/null && ! is_sanitized; then
     at=$(sed -n 's/.*cudaMalloc .*run_cases+//p' "$err")
     check "the address is the line" grep -q cudaMalloc \
@@ -182,6 +182,10 @@ soft --stats -- "$cases" fault-device
 expect_rc 139
 expect_out '^now$'
 expect_err '^acre: the host touched 0x[0-9a-f]+, which is device memory: byte 16 of 4096 from cudaMalloc, called at run_cases\+0x[0-9a-f]+$'
+# The message has no line, as a signal handler prints it: acre symbolize finds the line.
+cp "$err" fault.txt
+run bash -c 'cd "$(dirname "$0")" && exec "$1" symbolize "$2"' "$cases" "$acre" "$work/fault.txt"
+expect_out ', called at do_fault_device at .*run_cases\.c:[0-9]+$'
 soft -- "$cases" fault-reserved
 expect_rc 139
 expect_err 'an address with no memory mapped to it: byte 4096 of 8388608 from cuMemAddressReserve, '
@@ -319,6 +323,9 @@ run "$acre" run --help
 expect_rc 0
 expect_out '^Usage: acre run '
 expect_out '--leaks'
+expect_out '^  It does not check host code'
+expect_out "'acre symbolize ./program\+0x11d8'"
+check "no other tool is needed" test "$(grep -c addr2line "$out")" -eq 0
 expect_out 'Examples:'
 for device in cuda auto soft:1 ''; do
     run "$acre" run --device "$device" -- "$cases" clean

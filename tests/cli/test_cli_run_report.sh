@@ -74,7 +74,7 @@ check "nothing about leaks" test "$(grep -c 'freed' "$err")" -eq 0
 
 soft --check -- "$cases" clean
 expect_rc 0
-expect_err '^acre: no races$'
+expect_err '^acre: no races between streams$'
 soft --check -- "$cases" race
 expect_rc 1
 expect_err '^acre: wrong uses of memory: 1$'
@@ -154,7 +154,8 @@ expect_no_err
 out=report.json
 expect_json '.schema == "acre-run/1" and .program == "run_cases" and .end == "exit" and .used_cuda'
 expect_json '.findings == 5 and .leak_count == 5 and (.leaks | length) == 4 and .error_count == 0'
-expect_json '.leaks[0] | .call == "cudaMalloc" and .count == 3 and .bytes == 3000 and .kind == "device"'
+expect_json '.leaks[-1] | .call == "cudaMalloc" and .count == 3 and .bytes == 3000 and .kind == "device"'
+expect_json '[.leaks[].bytes] | . == (sort | reverse)'
 expect_json '[.leaks[] | select(.suppressed) | .call] == ["cudaMallocHost"]'
 expect_json '[.memory[] | select(.kind == "device")][0] | .made == 3 and .freed == 0 and .left_bytes == 3000'
 soft --json --errors -- "$cases" double-free
@@ -169,9 +170,43 @@ check "two lines" test "$(wc -l <report.json)" -eq 2
 soft --json=report.json --leaks -- "$cases" abort
 out=report.json
 expect_json '.end == "SIGABRT" and .leak_count == 6'
-soft --json=/nonexistent/report --leaks -- "$cases" clean
+soft --json=/nonexistent/report --leaks -- "$cases" wait # not started, or it would wait forever
 expect_rc 2
 expect_err '^acre: cannot write /nonexistent/report: No such file'
+
+# The file for JSON replaces only a report of acre run, or any file with --force, and only if the
+# program was started.
+echo 'dear reader' >letter
+cp letter kept
+soft --json=letter --leaks -- "$cases" clean
+expect_rc 2
+expect_err '^acre: cannot write letter: acre did not write the existing file; choose another file, or replace it with --force$'
+soft --json=one.txt --leaks --suppress one.txt -- "$cases" clean
+expect_rc 2
+expect_err '^acre: cannot write one.txt: it is the input one.txt; '
+check "the suppressions are unchanged" grep -qx 'leak:cudaMallocHost' one.txt
+cp report.json report.kept
+for file in letter report.json fresh.json; do
+    soft --json="$file" --force --suppress known.txt -- ./nonexistent
+    expect_rc 127
+    check "one line" test "$(wc -l <"$err")" -eq 1
+    soft --json="$file" --force -- "$ACRE_SOURCE/README.md"
+    expect_rc 126
+done
+check "the letter is unchanged" cmp letter kept
+check "the report is unchanged" cmp report.json report.kept
+check "no new file" test ! -e fresh.json
+soft --json=report.json --leaks -- "$cases" nothing 127 # a program that was started
+expect_rc 127
+check "a report without processes" test ! -s report.json
+for options in --force -f; do
+    cp kept letter
+    soft --json=letter "$options" --leaks -- "$cases" leak
+    expect_rc 1
+    out=letter
+    expect_json '.leak_count == 6'
+done
+check "no temporary file" sh -c '! ls | grep -E "^(letter|report[.]json)[.]"'
 
 # ---- ends without exit handlers ----
 
@@ -205,6 +240,29 @@ expect_rc 1
 expect_err '^acre: everything was freed$'
 expect_err '^acre: process [0-9]+, run_cases, ended without a report:$'
 expect_err '^acre: not freed: 6$'
+
+# A finding in a process that the program started counts, too, even if that process has reported
+# it and the program ignores its exit code.
+in_child() { run CHILD="$1" "$acre" run "${@:2}" -- "$cases" child; }
+in_child leak --leaks
+expect_rc 1
+expect_err '^acre: process [0-9]+, run_cases:$'
+expect_err '^acre: not freed: 6$'
+expect_err '^acre: everything was freed$'
+in_child leak --leaks --json=report.json
+expect_rc 1
+in_child double-free --errors
+expect_rc 1
+in_child race --check
+expect_rc 1
+in_child clean --leaks --errors --check
+expect_rc 0
+in_child leak --errors --check
+expect_rc 0
+in_child leak --leaks --suppress module.txt
+expect_rc 0
+run CHILD=leak "$acre" run --leaks -- "$cases" child 3
+expect_rc 3
 if ! is_sanitized; then # sanitizer libraries cannot load late into a program without them
     # shellcheck disable=SC2016 # for the inner shell
     soft --leaks -- bash -c 'kill -KILL $$'
@@ -215,6 +273,20 @@ soft --leaks -- ./nonexistent
 expect_rc 127
 check "one line" test "$(wc -l <"$err")" -eq 1
 
+# wait_until COMMAND...: waits until it succeeds, for at most 100 s.
+wait_until() {
+    for _ in $(seq 10000); do
+        ! "$@" || return 0
+        sleep 0.01
+    done
+}
+# has_ended PID: a dead process may wait for its new parent.
+# shellcheck disable=SC2317 # wait_until and check call it
+has_ended() {
+    state=$(awk '{ print $3 }' "/proc/$1/stat" 2>/dev/null)
+    [ "${state:-Z}" = Z ]
+}
+
 # start_waiting: starts a program that waits for SIGTERM, and sets $tool.
 start_waiting() {
     out=$work/waiting.out
@@ -223,10 +295,7 @@ start_waiting() {
     rm -f "$out"
     "$acre" run --leaks -- "$cases" wait >"$out" 2>"$err" &
     tool=$!
-    for _ in $(seq 3000); do
-        ! grep -qs ready "$out" || break
-        sleep 0.01
-    done
+    wait_until grep -qs ready "$out"
 }
 
 # A signal to the tool goes to the program, whose handler and exit code count.
@@ -238,26 +307,19 @@ expect_rc 6
 expect_out '^got it$'
 expect_err '^acre: not freed: 6$'
 
-# The program does not survive the tool. A dead process may wait for its new parent.
+# The program does not survive the tool.
 start_waiting
 child=$(pgrep -P "$tool")
 kill -KILL "$tool"
 wait "$tool" 2>/dev/null
-state=
-for _ in $(seq 3000); do
-    state=$(awk '{ print $3 }' "/proc/$child/stat" 2>/dev/null)
-    [ "${state:-Z}" != Z ] || break
-    sleep 0.01
-done
+wait_until has_ended "$child"
 check "there was a program" test -n "$child"
-check "the program ended ($state)" test "${state:-Z}" = Z
+check "the program ended ($state)" has_ended "$child"
 
-# On a terminal Ctrl-Z, fg and Ctrl-C act on the tool and the program.
+# On a terminal Ctrl-Z, SIGCONT and Ctrl-C act on the tool and the program.
 last="run_terminal.py"
-if ! is_sanitized; then # which is too slow for its timing
-    check "a job of a shell" python3 "$ACRE_SOURCE/tests/cli/run_terminal.py" \
-        "$acre" run --leaks -- "$cases" wait
-fi
+check "a job on a terminal" python3 "$ACRE_SOURCE/tests/cli/run_terminal.py" \
+    "$acre" run --leaks -- "$cases" wait
 
 # The tool reads any content of the file.
 for seed in $(seq 20); do
@@ -287,7 +349,16 @@ for device in soft cuda; do
     expect_err '^ +0 bytes +1  acre +acre_vec_create '
     soft --leaks -- "$acre_cases" "$device" open
     expect_rc 1
+    expect_err '^acre: not freed: 1$' # memory that libacre holds for the device is not listed
     expect_err '^ +0 bytes +1  acre devices +acre_open +0x[0-9a-f]+ +acre_cases\+0x[0-9a-f]+ \(main at acre_cases\.c:[0-9]+\) \(still open\)$'
+    soft --leaks -- "$acre_cases" "$device" open-leak
+    expect_rc 1
+    expect_err '^acre: not freed: 5$'
+    check "largest first" test "$(grep -oE ' acre_(alloc|mem_alloc|open) ' "$err" | paste -sd' ' | xargs)" = \
+        'acre_mem_alloc acre_alloc acre_open'
+    soft --leaks -- "$acre_cases" "$device" abort # reported by the tool
+    expect_rc 134
+    expect_err '^acre: not freed: 1$'
 done
 run ACRE_RUN=1,leaks "$acre_cases" soft leak # without the libraries of acre run
 expect_rc 0

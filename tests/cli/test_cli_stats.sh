@@ -11,8 +11,22 @@ run "$acre" stats demo.stats
 expect_rc 0
 expect_plain
 expect_out '^process [0-9]+ \(ended\), acre [0-9.]+, last written '
+# The demo closes its devices, and acre_close removes their rows.
+expect_out '^no counters: the program had closed its devices when it ended$'
+check "no table" test "$(grep -c '^OBJECT' "$out")" -eq 0
+expect_err '^acre: process [0-9]+ has ended$'
+# A program that ended without acre_close leaves its figures.
+run ACRE_STATS=open.stats "$ACRE_BUILD/tests/api/acre_cases" soft open
+run "$acre" stats open.stats
+expect_rc 0
 expect_out '^OBJECT +COUNTER +VALUE$'
-expect_err 'has ended: these are its last figures'
+expect_out '^soft:0 '
+expect_err '^acre: process [0-9]+ has ended: these are its last figures$'
+# A running program holds a lock on its file.
+run flock demo.stats "$acre" stats demo.stats
+expect_rc 0
+expect_out '^no counters: the program has no open device$'
+expect_no_err
 # "-" is standard input: a file or a pipe.
 "$acre" stats - <demo.stats >"$out" 2>"$err"
 expect_out '^process [0-9]+ \(ended\)'

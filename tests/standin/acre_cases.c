@@ -99,10 +99,11 @@ int main(int argc, char **argv) {
     if (argc < 3)
         return 8;
     need(acre_open(argv[1], NULL, &device), "acre_open");
-    if (strcmp(argv[2], "clean") == 0) {
+    if (strcmp(argv[2], "clean") == 0 || strcmp(argv[2], "open") == 0 ||
+        strcmp(argv[2], "abort") == 0) { /* the pool keeps the memory */
         need(acre_alloc(device, 1000, NULL, &p), "acre_alloc");
         need(acre_free(p, NULL), "acre_free");
-    } else if (strcmp(argv[2], "leak") == 0) {
+    } else if (strcmp(argv[2], "leak") == 0 || strcmp(argv[2], "open-leak") == 0) {
         leak_blocks(device);
     } else if (strcmp(argv[2], "objects") == 0) {
         leak_objects(device);
@@ -119,7 +120,9 @@ int main(int argc, char **argv) {
             alloc_right(device, path, 14);
         leak_blocks(device);
     }
-    if (strcmp(argv[2], "open") != 0)
+    if (strcmp(argv[2], "abort") == 0)
+        abort();
+    if (strncmp(argv[2], "open", 4) != 0)
         need(acre_close(device), "acre_close");
     return 0;
 }

@@ -497,18 +497,26 @@ static void do_many(void) {
     abort();
 }
 
-/* Results that a correct program expects are not errors. */
+static void wait_for_host(void *flag) {
+    while (!atomic_load((atomic_int *)flag))
+        usleep(1000);
+}
+
+/* Results that a correct program expects are not errors. The stream waits for the queries, which
+ * may take any time. */
 static void do_expected(void) {
+    static atomic_int is_queried;
     cudaStream_t stream;
     cudaEvent_t event;
     struct cudaPointerAttributes attributes;
     void *p = NULL;
     RT(cudaStreamCreate(&stream));
     RT(cudaEventCreate(&event));
-    RT(cudaLaunchHostFunc(stream, wait_a_while, NULL));
+    RT(cudaLaunchHostFunc(stream, wait_for_host, &is_queried));
     RT(cudaEventRecord(event, stream));
     need(cudaStreamQuery(stream) == cudaErrorNotReady, "the stream", 0);
     need(cudaEventQuery(event) == cudaErrorNotReady, "the event", 0);
+    atomic_store(&is_queried, 1);
     RT(cudaStreamSynchronize(stream));
     need(cuPointerGetAttribute(&p, CU_POINTER_ATTRIBUTE_CONTEXT, (CUdeviceptr)(uintptr_t)&p) ==
              CUDA_ERROR_INVALID_VALUE,
@@ -600,53 +608,76 @@ static void do_scribble(void) {
 static void do_nothing(void) {
 }
 
-int main(int argc, char **argv) {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } cases[] = {{"clean", do_clean},
-                 {"leak", do_leak},
-                 {"chunks", do_chunks},
-                 {"ordered", do_ordered},
-                 {"exit-handler", do_exit_handler},
-                 {"wrong-free", do_wrong_free},
-                 {"reset", do_reset},
-                 {"threads", do_threads},
-                 {"free-twice", do_free_twice},
-                 {"fault-device", do_fault_device},
-                 {"fault-reserved", do_fault_reserved},
-                 {"fault-freed", do_fault_freed},
-                 {"fault-reset", do_fault_reset},
-                 {"fault-other", do_fault_other},
-                 {"fork-after", do_fork_after},
-                 {"fork-before", do_fork_before},
-                 {"graph", do_graph},
-                 {"kernel", do_kernel},
-                 {"ipc", do_ipc},
-                 {"no-bytes", do_no_bytes},
-                 {"other-names", do_other_names},
-                 {"cancel", do_cancel},
-                 {"others", do_others},
-                 {"careful", do_careful},
-                 {"double-free", do_double_free},
-                 {"overrun", do_overrun},
-                 {"places", do_places},
-                 {"many", do_many},
-                 {"expected", do_expected},
-                 {"race", do_race},
-                 {"abort", do_abort},
-                 {"quick-exit", do_quick_exit},
-                 {"kill", do_kill},
-                 {"kill-child", do_kill_child},
-                 {"wait", do_wait},
-                 {"scribble", do_scribble},
-                 {"nothing", do_nothing}};
-    for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof cases[0]; i++) {
-        if (strcmp(argv[1], cases[i].name) == 0) {
+static void do_child(void);
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {{"clean", do_clean},
+             {"leak", do_leak},
+             {"chunks", do_chunks},
+             {"ordered", do_ordered},
+             {"exit-handler", do_exit_handler},
+             {"wrong-free", do_wrong_free},
+             {"reset", do_reset},
+             {"threads", do_threads},
+             {"free-twice", do_free_twice},
+             {"fault-device", do_fault_device},
+             {"fault-reserved", do_fault_reserved},
+             {"fault-freed", do_fault_freed},
+             {"fault-reset", do_fault_reset},
+             {"fault-other", do_fault_other},
+             {"fork-after", do_fork_after},
+             {"fork-before", do_fork_before},
+             {"graph", do_graph},
+             {"kernel", do_kernel},
+             {"ipc", do_ipc},
+             {"no-bytes", do_no_bytes},
+             {"other-names", do_other_names},
+             {"cancel", do_cancel},
+             {"others", do_others},
+             {"careful", do_careful},
+             {"double-free", do_double_free},
+             {"overrun", do_overrun},
+             {"places", do_places},
+             {"many", do_many},
+             {"expected", do_expected},
+             {"race", do_race},
+             {"abort", do_abort},
+             {"quick-exit", do_quick_exit},
+             {"kill", do_kill},
+             {"kill-child", do_kill_child},
+             {"wait", do_wait},
+             {"scribble", do_scribble},
+             {"child", do_child},
+             {"nothing", do_nothing}};
+
+static void run_case(const char *name) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (strcmp(name, cases[i].name) == 0) {
             cases[i].run();
-            return argc > 2 ? atoi(argv[2]) : 0;
+            return;
         }
     }
     puts("no such case");
-    return 8;
+    exit(8);
+}
+
+/* A child runs the case that CHILD names and exits. The program is clean, and ignores the child's
+ * exit code. */
+static void do_child(void) {
+    const char *name = getenv("CHILD");
+    need(name != NULL, "CHILD", 0);
+    pid_t child = fork();
+    if (child == 0) {
+        run_case(name);
+        exit(0);
+    }
+    (void)wait_for(child);
+    do_clean();
+}
+
+int main(int argc, char **argv) {
+    run_case(argc > 1 ? argv[1] : "");
+    return argc > 2 ? atoi(argv[2]) : 0;
 }
