@@ -123,7 +123,8 @@ static void stacks_load(void) {
     struct found found = {.unwind = NULL};
     if (&acre__own_module)
         dl_iterate_phdr(own_module, &found);
-    if (acre__debug_is_on())
+    int is_run = acre__config_string(ACRE__CONFIG_RUN) != NULL; /* which lists callers */
+    if (acre__debug_is_on() || (is_run && !found.own_end))
         acre__symbols_use_lines();
     unwinder_load(&found);
     acre__lock_take(&stacks.lock);
@@ -340,6 +341,16 @@ static unsigned stack_texts(uint32_t stack, char (*texts)[ACRE__FRAME_TEXT], uns
             break;
     }
     return used;
+}
+
+uintptr_t acre__stack_caller(uint32_t stack) {
+    uintptr_t frames[ACRE__STACK_MOST] = {0};
+    char ignored[ACRE__FRAME_TEXT];
+    unsigned count = acre__stack_frames(stack, frames), i = 0;
+    while (i + 1 < count && stacks.own_frames &&
+           acre__symbol_text(frames[i], ignored, sizeof ignored) == ACRE__SYMBOL_OWN)
+        i++;
+    return frames[i];
 }
 
 void acre__stack_where(uint32_t stack, char text[ACRE__FRAME_TEXT]) {

@@ -329,12 +329,10 @@ static void groups_log(struct groups *groups) {
 
 /* Reports the groups to `acre run`. */
 static void groups_run(const struct groups *groups) {
-    uintptr_t frames[ACRE__STACK_MOST] = {0};
     for (size_t i = 0; i < groups->count; i++) {
         const struct group *group = &groups->at[i];
-        unsigned count = acre__stack_frames(group->stack, frames);
         acre__run_leaked(group->what->call, group->count, group->bytes,
-                         count ? (const void *)frames[0] : NULL);
+                         (const void *)acre__stack_caller(group->stack));
     }
 }
 

@@ -364,4 +364,13 @@ run ACRE_RUN=1,leaks "$acre_cases" soft leak # without the libraries of acre run
 expect_rc 0
 expect_no_err
 
+# A program that contains libacre.a: its own functions are named, not acre's.
+if ! is_sanitized; then
+    cc -g -I"$ACRE_SOURCE/include" "$ACRE_SOURCE/tests/standin/acre_cases.c" "$ACRE_BUILD/libacre.a" -pthread -lm \
+        -o acre_static
+    soft --leaks -- ./acre_static soft leak
+    expect_rc 1
+    expect_err '^ +2\.9 KiB +3  acre +acre_alloc +\? +acre_static\+0x[0-9a-f]+ \(leak_blocks at acre_cases\.c:[0-9]+\)$'
+fi
+
 finish
