@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/run.h"
@@ -205,11 +206,15 @@ static acre_status heap_get_handle(acre_heap *heap, acre_heap_handle *handle) {
     if (status || (status = acre__not_null(handle, "acre_heap_get_handle: handle")))
         return status;
     *handle = heap->h;
-    if (heap->ahead && !heap->wish_address) {
-        acre__lock_take(&heap->lock);
+    int grows_ahead = heap->ahead && !heap->wish_address;
+    /* The service may hold the lock for milliseconds. */
+    if (!grows_ahead && !acre__load(&heap->short_ns, memory_order_relaxed))
+        return ACRE_OK;
+    acre__lock_take(&heap->lock);
+    acre__heap_retry(heap, 1);
+    if (grows_ahead)
         acre__heap_grow_ahead(heap);
-        acre__lock_give(&heap->lock);
-    }
+    acre__lock_give(&heap->lock);
     return ACRE_OK;
 }
 

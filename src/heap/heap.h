@@ -55,6 +55,9 @@ struct acre_heap {
     int is_unsaid;    /* the control's first line may be out of date and must be written */
     int is_in_flight; /* a copy from or to the pinned memory may be in flight */
     int is_refused;   /* growing ahead failed: no retry until something changes */
+    uint64_t
+        short_ns; /* time at which a kernel's request found no memory; 0: not since the retry */
+    uint64_t retry_ns; /* time of the last retry after that */
     /* The service. */
     pthread_t thread;
     int has_thread;
@@ -94,6 +97,10 @@ static inline uint64_t acre__heap_segment_at(const acre_heap *heap, uint64_t seg
 }
 
 /* ---- growth (heap_grow.c, heap_service.c); lock held ---- */
+
+/* After a lack of memory, lets kernels ask again: at once for a new handle, else a second after it;
+ * in any case at most once a second. */
+void acre__heap_retry(acre_heap *heap, int is_handle);
 
 /* Maps memory for `segments` in all; tells kernels that poll, or all kernels (is_published). */
 acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments, int is_published);

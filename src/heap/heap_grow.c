@@ -1,4 +1,5 @@
 /* Heaps: the list of heaps, growth, limits. See heap.h. */
+#include "base/atomic.h"
 #include "base/round.h"
 #include "base/status.h"
 #include "heap/heap.h"
@@ -62,6 +63,7 @@ acre_status acre__heap_grow_to(acre_heap *heap, uint64_t segments, int is_publis
         return status;
     heap->committed = segments;
     heap->is_full = segments >= heap->limit;
+    acre__store(&heap->short_ns, 0, memory_order_relaxed);
     heap->is_refused = 0;
     heap->grows++;
     if (is_published)

@@ -56,6 +56,7 @@ acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats) {
         stats->overruns = copy->overruns;
         stats->overrun_at = copy->overrun_at;
         stats->unmarked_frees = copy->unmarked;
+        stats->lost_slots = copy->lost_slots;
         if (copy->opened < heap->committed)
             stats->free_bytes += (heap->committed - copy->opened) * ACRE__HEAP_SEGMENT_BYTES;
         for (uint32_t i = 0; i < 1u << ACRE__HEAP_DESKS_LOG2; i++)

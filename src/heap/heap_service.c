@@ -34,6 +34,23 @@ static acre_status serve_grow(acre_heap *heap, uint64_t bytes) {
     return status;
 }
 
+static uint64_t service_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void acre__heap_retry(acre_heap *heap, int is_handle) {
+    const uint64_t second = 1000000000;
+    uint64_t now = service_now_ns(), since = acre__load(&heap->short_ns, memory_order_relaxed);
+    if (!since || now - heap->retry_ns < second || (!is_handle && now - since < second))
+        return;
+    acre__store(&heap->short_ns, 0, memory_order_relaxed);
+    heap->retry_ns = now;
+    heap->is_full = heap->committed >= heap->limit;
+    acre__heap_say(heap);
+}
+
 int acre__heap_serve(acre_heap *heap) {
     acre__lock_take(&heap->lock);
     acre__heap_wish *wish = &heap->pinned->wish;
@@ -43,15 +60,20 @@ int acre__heap_serve(acre_heap *heap) {
         uint64_t before = heap->committed, bytes = __atomic_load_n(&wish->bytes, __ATOMIC_ACQUIRE);
         heap->asks++;
         acre_status status = serve_grow(heap, bytes);
-        /* After a lack of memory no kernel waits again until the program adds memory. A request
-         * above the limit does not mark the heap as full, nor does a single driver failure. */
-        if (acre__is_no_memory(status))
+        /* After a lack of memory no kernel waits again until the program adds memory or
+         * acre__heap_retry allows it. A request above the limit does not mark the heap as full, nor
+         * does a single driver failure. */
+        if (acre__is_no_memory(status)) {
             heap->is_full = 1;
+            acre__store(&heap->short_ns, service_now_ns(), memory_order_relaxed);
+        }
         if (heap->committed == before)
             acre__log(ACRE_LOG_WARN, "heap", "%s: a kernel's request for %llu bytes failed: %s",
                       heap->dev->label, (unsigned long long)bytes, acre_last_detail());
         if (status)
             acre__heap_say(heap);
+    } else if (acre__load(&heap->short_ns, memory_order_relaxed)) {
+        acre__heap_retry(heap, 0);
     } else if (heap->is_unsaid && !acre__device_is_lost(heap->dev)) {
         (void)acre__heap_publish(heap);
     }

@@ -1,4 +1,6 @@
 /* Growth of heaps: limits that change at any time, and growing ahead of need. */
+#include <time.h>
+
 #include "api_devices.h"
 
 #include "acre_heap.h"
@@ -170,6 +172,38 @@ static void heap_grows_ahead_by_its_service(void **state) {
     job_end(&job);
 }
 
+/* Takes the memory of the device that is free now. */
+static void *take_card(void) {
+    acre_device_info info = {.struct_size = sizeof info};
+    void *p;
+    api_ok(acre_device_get_info(device, &info));
+    api_ok(
+        acre_mem_alloc(device, ACRE_KIND_DEVICE, info.free_bytes / (2 * MIB) * (2 * MIB), 0, &p));
+    return p;
+}
+
+/* A moment without memory does not end the growth: the next handle, or the next second, ends it. */
+static void heap_grows_again_after_the_device_had_no_memory(void **state) {
+    (void)state;
+    struct job job;
+    job_begin(&job, (acre_heap_options){
+                        .initial_bytes = 4 * MIB, .limit_bytes = 64 * MIB, .step_bytes = 8 * MIB});
+    void *card = take_card();
+    assert_int_equal(job_take(&job, 20), 4);
+    api_ok(acre_mem_free(device, card));
+    api_ok(acre_heap_get_handle(job.heap, &job.h));
+    assert_int_equal(job_take(&job, 4), 4);
+
+    uint64_t mapped = job_stats(&job).mapped_bytes;
+    card = take_card();
+    assert_in_range(job_take(&job, 100), 0, mapped / MIB - 8);
+    api_ok(acre_mem_free(device, card));
+    struct timespec second = {1, 200000000};
+    nanosleep(&second, NULL);
+    assert_int_equal(job_take(&job, 4), 4);
+    job_end(&job);
+}
+
 static void heap_without_a_service_grows_ahead_when_asked_for_its_handle(void **state) {
     (void)state;
     struct job job;
@@ -212,6 +246,7 @@ int main(void) {
         LIMITS_TEST(heap_limit_has_the_addresses_as_its_bound),
         LIMITS_TEST(heap_limit_changes_while_a_kernel_runs),
         LIMITS_TEST(heap_grows_ahead_by_its_service),
+        LIMITS_TEST(heap_grows_again_after_the_device_had_no_memory),
         LIMITS_TEST(heap_without_a_service_grows_ahead_when_asked_for_its_handle),
     };
     return cmocka_run_group_tests_name("heap_limits", tests, NULL, NULL);

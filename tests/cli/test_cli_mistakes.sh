@@ -16,7 +16,10 @@ for recorded in "$ACRE_SOURCE"/tests/data/mistakes/*.txt; do
     plain "$err" | grep -v ' is lost: ' >"$work/said"
     check "$name prints what is recorded" diff "$recorded" "$work/said"
 
-    # Without the variable the library prints nothing.
+    # Without the variable the library prints nothing. A sanitizer finds the race itself.
+    if [ "$name" = race ] && is_sanitized; then
+        continue
+    fi
     run "$no_gpu" "$program"
     expect_rc 0
     check "$name prints nothing" test ! -s "$err"

@@ -16,9 +16,6 @@
 #include "layout.h"
 
 #define ACRE__HEAP_NONE 0xffffffffu
-/* A search visits a segment once. This bounds a search through a heap of 8 GiB that other warps
- * change at the same time, and is far more than a search needs. */
-#define ACRE__HEAP_LOOKS 4096u
 /* Segments that are opened at once. With fewer, all warps that need one would open them one after
  * the other. With more, one warp would clear many records while the others wait. */
 #define ACRE__HEAP_OPENS 8u
@@ -107,18 +104,19 @@ ACRE__HEAP_FN uint32_t acre__heap_nth_bit(uint64_t word, uint32_t n) {
 }
 
 /* Iterates over the bits of a tree, the lowest word first. `spin` selects the first bit in each
- * word, so that warps use different segments and yet stay close together. */
+ * word, so that warps use different segments and yet stay close together. It never goes back, and
+ * returns each bit once, so it ends, whatever other warps change meanwhile. */
 typedef struct acre__heap_look {
-    uint32_t tree, spin, leaf, looks;
+    uint32_t tree, spin, leaf;
     uint64_t seen; /* bits of the word that were already returned */
 } acre__heap_look;
 
 ACRE__HEAP_FN uint32_t acre__heap_look_next(acre_heap_handle h, acre__heap_look *look) {
-    while (look->looks++ < ACRE__HEAP_LOOKS) {
+    for (;;) {
         uint32_t leaf = look->leaf;
         uint64_t word = acre__heap_tree_next(h, look->tree, &leaf);
         if (!word)
-            break;
+            return ACRE__HEAP_NONE;
         if (leaf != look->leaf)
             look->seen = 0;
         look->leaf = leaf;
@@ -131,7 +129,6 @@ ACRE__HEAP_FN uint32_t acre__heap_look_next(acre_heap_handle h, acre__heap_look 
         look->leaf++;
         look->seen = 0;
     }
-    return ACRE__HEAP_NONE;
 }
 
 /* ---- runs of pages in a segment ---- */
@@ -265,7 +262,7 @@ ACRE__HEAP_FN void acre__heap_unhint(acre_heap_handle h, uint32_t tree, uint32_t
 
 ACRE__HEAP_SLOW uint32_t acre__heap_search(acre_heap_handle h, uint32_t tree, uint32_t count,
                                            uint32_t places, uint32_t spin) {
-    acre__heap_look look = {tree, spin, 0, 0, 0};
+    acre__heap_look look = {tree, spin, 0, 0};
     for (;;) {
         uint32_t segment = acre__heap_look_next(h, &look);
         if (segment == ACRE__HEAP_NONE)
@@ -568,7 +565,7 @@ ACRE__HEAP_SLOW uint32_t acre__heap_claim_rest(acre_heap_handle h, uint32_t coun
     uint32_t spin = acre__heap_spin(), busy = 0;
     uint32_t low = acre__heap_log2(count), high = low + ((count & (count - 1)) != 0);
     uint32_t places = align == 1 ? 0xffffffffu : acre__heap_every(align);
-    for (uint32_t tries = 0; tries < ACRE__HEAP_LOOKS; tries++) {
+    for (uint32_t tries = 0; tries <= h.max_segments; tries++) { /* each opens a segment, or ends */
         uint32_t page = acre__heap_search(h, high, count, places, spin);
         if (page == ACRE__HEAP_NONE && low != high)
             page = acre__heap_search(h, low, count, places, spin);
@@ -607,18 +604,20 @@ ACRE__HEAP_FN void acre__heap_give_segments(acre_heap_handle h, uint32_t first, 
     acre__heap_note_whole(h, first, count, 1);
 }
 
-/* Takes whole segments, all or none. */
-ACRE__HEAP_FN int acre__heap_take_segments(acre_heap_handle h, uint32_t first, uint32_t count) {
+/* Takes whole segments, all or none. Returns `count`, or the number in front of one that is not
+ * free. */
+ACRE__HEAP_FN uint32_t acre__heap_take_segments(acre_heap_handle h, uint32_t first,
+                                                uint32_t count) {
     for (uint32_t i = first; i < first + count; i++) {
         uint32_t whole = 0xffffffffu;
         if (acre__heap_cas32(&h.segments[i].free_pages, &whole, 0, acquire))
             continue;
         acre__heap_unhint(h, ACRE__HEAP_RUNS - 1, i);
         acre__heap_give_segments(h, first, i - first);
-        return 0;
+        return i - first;
     }
     acre__heap_note_whole(h, first, count, 0);
-    return 1;
+    return count;
 }
 
 /* Searches from the top, since small blocks begin at the bottom. */
@@ -632,9 +631,9 @@ ACRE__HEAP_FN uint32_t acre__heap_find_segments(acre_heap_handle h, uint32_t cou
             run = word >> bit & 1 ? run + 1 : 0;
             if (run < count)
                 continue;
-            if (acre__heap_take_segments(h, leaf * 64 + bit, count))
+            run = acre__heap_take_segments(h, leaf * 64 + bit, count);
+            if (run == count)
                 return leaf * 64 + bit;
-            run = 0;
         }
     }
     return ACRE__HEAP_NONE;

@@ -23,7 +23,8 @@ enum {
     ACRE__HEAP_ROOMY = 0, /* a quarter of the slots is free: good for refilling an arena */
     ACRE__HEAP_SOME = 1,  /* at least one slot is free: used if there is nothing better */
     ACRE__HEAP_TRIES = 64,
-    ACRE__HEAP_FLUSHES = 16 /* tries, since other warps attach slabs while one detaches them */
+    ACRE__HEAP_SEARCH = 1 << 18, /* words: about 10 ms */
+    ACRE__HEAP_FLUSHES = 16      /* tries, since other warps attach slabs while one detaches them */
 };
 
 /* Slots for some lanes: `count` slots from `slot` on, or the slots of `bits` in word `slot`. */
@@ -74,7 +75,7 @@ ACRE__HEAP_FN int acre__heap_tier_clear(acre_heap_handle h, uint32_t tier, uint3
 ACRE__HEAP_SLOW uint32_t acre__heap_tier_pop(acre_heap_handle h, uint32_t tier,
                                              uint32_t size_class) {
     uint32_t tree = acre__heap_tier_tree(tier, size_class);
-    acre__heap_look look = {tree, acre__heap_spin(), 0, 0, 0};
+    acre__heap_look look = {tree, acre__heap_spin(), 0, 0};
     for (;;) {
         uint32_t segment = acre__heap_look_next(h, &look);
         if (segment == ACRE__HEAP_NONE)
@@ -241,12 +242,13 @@ ACRE__HEAP_FN int acre__heap_reserve(acre_heap_handle h, uint32_t page, uint32_t
 
 /* Finds some of the reserved slots: those of one word. There are as many bits as reserved slots, so
  * a search ends unless other warps take the bits that it finds, and then those make progress. It
- * reads four words at a time, since a slab of small slots has many. */
+ * reads four words at a time, since a slab of small slots has many. If a program's double free has
+ * damaged the records, the slots are not there: after a long search they are counted as lost. */
 ACRE__HEAP_SLOW acre__heap_grant acre__heap_find_reserved(acre_heap_handle h,
                                                           acre__heap_reserved *reserved) {
     uint64_t *bits = acre__heap_bits_of(h, reserved->page);
     uint32_t words = (reserved->cap + 63) >> 6;
-    for (uint32_t looked = 0;; looked += 4) {
+    for (uint32_t looked = 0; looked < ACRE__HEAP_SEARCH; looked += 4) {
         uint64_t four[4];
         uint32_t first = reserved->word % words;
         for (uint32_t i = 0; i < 4; i++)
@@ -267,6 +269,10 @@ ACRE__HEAP_SLOW acre__heap_grant acre__heap_find_reserved(acre_heap_handle h,
         if (looked > 2 * words)
             acre__heap_pause(2);
     }
+    acre__heap_grant none = {0, 0, 0, 0, 0};
+    acre__heap_add64(&h.control->lost_slots, (uint64_t)reserved->count, relaxed);
+    reserved->count = 0;
+    return none;
 }
 typedef acre__heap_grant (*acre__heap_find_fn)(acre_heap_handle h, acre__heap_reserved *reserved);
 
