@@ -151,9 +151,9 @@ int cmd_symbolize(int argc, char **argv) {
     }
     frames_close();
     if (unresolved && result == CLI_OK) {
-        cli_say("%" PRIu64 " frames were not resolved: their files are not here, or have no debug "
+        cli_say("%" PRIu64 " %s not resolved: the file is not here, or has no debug "
                 "information (cc -g)",
-                unresolved);
+                unresolved, unresolved == 1 ? "frame was" : "frames were");
     }
     return result;
 }

@@ -116,25 +116,22 @@ static int watch_open_json(struct run_watch *watch) {
     if (code) {
         return code;
     }
-    if (write_is_stdout(watch->json)) {
-        watch->out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    } else if (watch_can_create(watch->json)) {
-        watch->out = memfd_create("acre-run-json", MFD_CLOEXEC);
+    if (write_is_stdout(watch->json) || watch_can_create(watch->json)) {
+        watch->out = memfd_create(RUN_JSON_NAME, MFD_CLOEXEC);
     }
-    if (watch->out < 0 ||
-        (!write_is_stdout(watch->json) && fcntl(watch->out, F_SETFL, O_APPEND) != 0)) {
+    if (watch->out < 0 || fcntl(watch->out, F_SETFL, O_APPEND) != 0) {
         cli_say("cannot write %.200s: %s", watch->json, strerror(errno));
         return CLI_CANNOT;
     }
     return CLI_OK;
 }
 
-/* Writes what the processes have appended to the user's file. */
+/* Writes what the processes have appended to the user's file, or to standard output. */
 static int watch_write_json(const struct run_watch *watch) {
     struct write_file file = watch_json(watch);
     char part[4096];
     ssize_t got;
-    if (!watch->json || write_is_stdout(watch->json)) {
+    if (!watch->json) {
         return CLI_OK;
     }
     FILE *out = write_begin(&file);
@@ -294,6 +291,18 @@ static void watch_print(const struct run_watch *watch, const struct run_collecti
     }
 }
 
+/* Returns true if some process has used CUDA. */
+static bool watch_is_used(const struct run_watch *watch) {
+    struct run_collection run;
+    for (uint32_t chunk = 0; (chunk = acre__run_next(watch->base, chunk));) {
+        acre__run_peek(watch->base, chunk, &run);
+        if (run.state & RUN_PROCESS_USED) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Reports one process, unless it has reported itself. Returns its exit code: CLI_FINDING if there
  * are findings, CLI_CANNOT if it could not use CUDA. */
 static int watch_report(const struct run_watch *watch, uint32_t chunk, pid_t child, int status) {
@@ -313,7 +322,9 @@ static int watch_report(const struct run_watch *watch, uint32_t chunk, pid_t chi
     if (run.state & RUN_PROCESS_FAILED && !run.counts[RUN_KIND_COUNT].made) {
         cli_say("%s could not use CUDA", run.program);
         code = CLI_CANNOT;
-    } else if (is_program || run.state & RUN_PROCESS_USED || run.call_rows) {
+    } else if (run.state & RUN_PROCESS_USED || run.call_rows ||
+               (is_program && !(strcmp(end, "_exit") == 0 && watch_is_used(watch)))) {
+        /* A shell that started the program, or became it, is not reported. */
         watch_print(watch, &run, end);
     }
     acre__run_drop(&run);

@@ -127,7 +127,8 @@ static bool write_directly(const struct write_file *file) {
 /* Writes a new file next to the target, then renames it. Returns false with errno on failure;
  * EACCES if the folder refuses a new file. */
 static bool write_renamed(const struct write_file *file, const char *target, mode_t mode) {
-    char *fresh = cli_format("%s.XXXXXX", target);
+    const char *slash = strrchr(target, '/');
+    char *fresh = cli_format("%.*s.acre-XXXXXX", slash ? (int)(slash + 1 - target) : 0, target);
     int fd = mkostemp(fresh, O_CLOEXEC);
     if (fd < 0) {
         free(fresh);

@@ -225,10 +225,11 @@ static int site_is_in_acre(const struct run_site *site) {
 }
 
 /* Drops memory that libacre has allocated for its devices if one is still open: the open device is
- * the leak, and it is listed. Without an open device the memory is a leak of libacre. */
+ * the leak, and it is listed. libacre cannot free memory of a device that a wrong use has lost.
+ * Otherwise the memory is a leak of libacre. */
 static void drop_memory_of_acre(struct run_collection *out) {
     size_t kept = 0;
-    int is_open = 0;
+    int is_open = out->wrong_rows > 0;
     for (size_t i = 0; i < out->leak_rows; i++)
         is_open |= out->leaks[i].kind == RUN_OPENED;
     for (size_t i = 0; i < out->leak_rows; i++) {

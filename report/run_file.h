@@ -45,6 +45,9 @@ struct run_count {
     uint64_t bytes, most_bytes, all_bytes; /* allocated now, high-water mark, total */
 };
 
+/* Of the anonymous file for reports as JSON; processes write to no other. */
+#define RUN_JSON_NAME "acre-run-json"
+
 #define RUN_MAGIC UINT64_C(0x316e757265726361) /* "acrerun1" */
 
 enum {

@@ -38,6 +38,7 @@ void acre_standin_say_once(const char *key, const char *format, ...)
 void acre_standin_opened(const void *device, const void *address);
 void acre_standin_closed(const void *device);
 void acre_standin_leaked(const char *call, uint64_t blocks, uint64_t bytes, const void *address);
+void acre_standin_wrong(const char *line);
 void acre_standin_at_exit(void (*fn)(void));
 
 #endif

@@ -46,14 +46,13 @@ static uint64_t run_address_in(const char *text) {
     return at ? strtoull(at + 1, NULL, 16) : 0;
 }
 
-/* The soft driver logs a finding when it finds it, with its lock held: this function must not call
- * the driver. acre__ledger_find gives up if it cannot have the ledger's lock soon. */
-static void run_on_log(void *user, acre_log_level level, const char *area, const char *line) {
+/* The soft driver, that of this library or of a libacre in the program, calls this with its lock
+ * held: this function must not call the driver. acre__ledger_find gives up if it cannot have the
+ * ledger's lock soon. */
+STANDIN_EXPORT void acre_standin_wrong(const char *line) {
     char text[RUN_TEXT_BYTES], place[RUN_PLACE];
     struct ledger_entry entry;
-    (void)user;
-    /* The device is lost because of a finding that was logged before. */
-    if (level != ACRE_LOG_ERROR || strcmp(area, "soft") != 0 || strncmp(line, "device ", 7) == 0)
+    if (!run.is_recorded)
         return;
     uint64_t address = run_address_in(line);
     if (address && acre__ledger_find(address, &entry))
@@ -88,6 +87,20 @@ static int run_is_void(void) {
     return acre__standin_has_failed() && !made;
 }
 
+/* Opens the tool's file for reports. The tool may have ended, and another process may have its
+ * number. */
+static int run_open_out(void) {
+    static const char wanted[] = "/memfd:" RUN_JSON_NAME;
+    char target[sizeof wanted] = "";
+    if (readlink(run.out, target, sizeof target - 1) < 0)
+        return -1;
+    if (strcmp(target, wanted) != 0) {
+        errno = ESTALE;
+        return -1;
+    }
+    return open(run.out, O_WRONLY | O_APPEND | O_CLOEXEC);
+}
+
 /* Prints the report as JSON, with one write, so that lines of several processes do not mix. */
 static uint64_t run_report_json(void) {
     char *text = NULL;
@@ -96,7 +109,7 @@ static uint64_t run_report_json(void) {
     if (!memory)
         return 0;
     uint64_t found = acre__record_report(memory, run.wants);
-    int fd = run.out[0] ? open(run.out, O_WRONLY | O_APPEND | O_CLOEXEC) : STDERR_FILENO;
+    int fd = run.out[0] ? run_open_out() : STDERR_FILENO;
     if (fclose(memory) != 0 || fd < 0 || write(fd, text, length) != (ssize_t)length)
         fprintf(stderr, "acre: cannot write the report: %s\n", strerror(errno));
     if (fd > STDERR_FILENO)
@@ -240,7 +253,6 @@ static void run_begin_records(const char *words) {
     /* The tool reports for the program if it ends before it has used CUDA, too. */
     if (getpid() == run.program)
         acre__record_state(RUN_PROCESS_IS_PROGRAM);
-    (void)acre_log_set(run_on_log, NULL, ACRE_LOG_ERROR);
 }
 
 __attribute__((constructor)) static void run_begin(void) {

@@ -250,6 +250,10 @@ static void *record_map_shared(const char *path) {
     if (fstat(fd, &info) == 0 && info.st_size == (off_t)RECORD_BYTES)
         base = mmap(NULL, RECORD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
+    if (base != MAP_FAILED && ((const struct run_file *)base)->magic != RUN_MAGIC) {
+        munmap(base, RECORD_BYTES); /* not the tool's file: the tool has ended */
+        base = MAP_FAILED;
+    }
     return base == MAP_FAILED ? NULL : base;
 }
 

@@ -5,8 +5,9 @@
  * that reads a level also reads what belongs to it. The caller must not replace one callback by
  * another while other threads log (acre.h says so).
  *
- * Nothing here takes a lock, since messages are sent under locks of every rank. A line is one write
- * to a file opened for appending, so lines of several threads and processes do not mix. Printed
+ * Nothing here takes a lock, since messages are sent under locks of every rank. A message is one
+ * write to a file opened for appending, so messages of several threads and processes do not mix.
+ * Printed
  * lines are remembered in a table that only grows: a thread claims an entry by storing the hash,
  * and publishes the text behind it with `is_ready`. */
 #include "base/log.h"
@@ -15,11 +16,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/config.h"
@@ -32,7 +35,8 @@
 enum {
     LOG_SEEN = 512,      /* lines remembered; a program with more repeats further ones */
     LOG_SEEN_TEXT = 160, /* bytes of a line that are remembered */
-    LOG_PROBES = 16
+    LOG_PROBES = 16,
+    LOG_LINES = 100 /* of one message */
 };
 
 static struct {
@@ -95,46 +99,77 @@ static int is_new(char (*lines)[ACRE__LOG_LINE], unsigned count) {
     return 1;
 }
 
+/* O_NONBLOCK: opening a pipe would wait for a reader. Writing may wait for it. */
 static int log_open(const char *path) {
-    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+    if (fd >= 0)
+        (void)fcntl(fd, F_SETFL, O_APPEND);
+    return fd;
 }
 
-/* A program that has closed acre's descriptor gets the file opened again for each line. Failures
+/* Writes all parts at once, so that messages of several threads and processes do not mix. Failures
  * are ignored: there is no other place to report them to. */
-static void print_bytes(const char *text, size_t length) {
-    int is_kept = !print.path[0] || acre__own_file_is_open(&print.file);
-    int fd = !print.path[0] ? STDERR_FILENO : is_kept ? print.file.fd : log_open(print.path);
-    for (size_t done = 0; fd >= 0 && done < length;) {
-        ssize_t count = write(fd, text + done, length - done);
-        if (count < 0 && errno != EINTR)
-            break;
-        done += count > 0 ? (size_t)count : 0;
+static void write_parts(int fd, struct iovec *parts, int count) {
+    while (count > 0) {
+        ssize_t done = writev(fd, parts, count);
+        if (done < 0 && errno != EINTR)
+            return;
+        for (; count > 0 && done >= (ssize_t)parts->iov_len; parts++, count--)
+            done -= (ssize_t)parts->iov_len;
+        if (count > 0 && done > 0) {
+            parts->iov_base = (char *)parts->iov_base + done;
+            parts->iov_len -= (size_t)done;
+        }
     }
-    if (!is_kept && fd >= 0)
+}
+
+/* A reader of a pipe may have ended: that must not kill the program. */
+static void write_without_signal(int fd, struct iovec *parts, int count) {
+    sigset_t pipe_signal, before, pending;
+    const struct timespec now = {0, 0};
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    sigemptyset(&pending);
+    (void)sigpending(&pending);
+    (void)pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+    errno = 0;
+    write_parts(fd, parts, count);
+    if (errno == EPIPE && !sigismember(&pending, SIGPIPE))
+        (void)sigtimedwait(&pipe_signal, NULL, &now);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* A program that has closed acre's descriptor gets the file opened again for each message. */
+static void print_parts(struct iovec *parts, int count) {
+    /* A new file may have got the number of a log that was removed, but is rarely appended to. */
+    int is_kept = !print.path[0] ||
+                  (acre__own_file_is_open(&print.file) && fcntl(print.file.fd, F_GETFL) & O_APPEND);
+    int fd = !print.path[0] ? STDERR_FILENO : is_kept ? print.file.fd : log_open(print.path);
+    if (fd < 0)
+        return;
+    write_without_signal(fd, parts, count);
+    if (!is_kept)
         close(fd);
 }
 
-static void print_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void print_line(const char *format, ...) {
-    char text[ACRE__LOG_LINE + 64];
-    va_list args;
-    va_start(args, format);
-    int bytes = vsnprintf(text, sizeof text - 1, format, args);
-    va_end(args);
-    if (bytes < 0)
-        return;
-    size_t length = (size_t)bytes < sizeof text - 2 ? (size_t)bytes : sizeof text - 2;
-    text[length++] = '\n';
-    print_bytes(text, length);
+static struct iovec part_of(const char *text) {
+    return (struct iovec){(void *)(uintptr_t)text, strlen(text)};
 }
 
 static void print_lines(acre_log_level level, const char *area, char (*lines)[ACRE__LOG_LINE],
                         unsigned count) {
+    struct iovec parts[3 * LOG_LINES];
+    char head[64];
+    int used = 0;
     if (!is_new(lines, count))
         return;
-    print_line("acre: %s: %s: %s", level_name(level), area, lines[0]);
-    for (unsigned i = 1; i < count; i++)
-        print_line("acre:     %s", lines[i]);
+    snprintf(head, sizeof head, "acre: %s: %s: ", level_name(level), area);
+    for (unsigned i = 0; i < count && i < LOG_LINES; i++) {
+        parts[used++] = part_of(i ? "acre:     " : head);
+        parts[used++] = part_of(lines[i]);
+        parts[used++] = part_of("\n");
+    }
+    print_parts(parts, used);
 }
 
 void acre__log_end(void) {
@@ -143,9 +178,13 @@ void acre__log_end(void) {
     for (unsigned i = 0; print.seen && i < LOG_SEEN; i++) {
         struct seen *seen = &print.seen[i];
         uint64_t repeats = atomic_exchange_explicit(&seen->repeats, 0, memory_order_relaxed);
-        if (repeats && atomic_load_explicit(&seen->is_ready, memory_order_acquire))
-            print_line("acre: repeated %llu more times: %s", (unsigned long long)repeats,
-                       seen->text);
+        if (!repeats || !atomic_load_explicit(&seen->is_ready, memory_order_acquire))
+            continue;
+        char head[64];
+        snprintf(head, sizeof head,
+                 "acre: repeated %llu more times: ", (unsigned long long)repeats);
+        struct iovec parts[] = {part_of(head), part_of(seen->text), part_of("\n")};
+        print_parts(parts, 3);
     }
 }
 

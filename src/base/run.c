@@ -1,5 +1,6 @@
 /* Reports to the stand-in of `acre run`; see run.h. */
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/config.h"
@@ -29,6 +30,20 @@ void acre__run_leaked(const char *call, uint64_t blocks, uint64_t bytes, const v
     void (*leaked)(const char *, uint64_t, uint64_t, const void *);
     if (blocks && run_find("acre_standin_leaked", &leaked))
         leaked(call, blocks, bytes, address);
+}
+
+static _Atomic(void (*)(const char *)) run_wrong;
+
+void acre__run_begin(void) {
+    void (*wrong)(const char *);
+    if (run_find("acre_standin_wrong", &wrong))
+        atomic_store_explicit(&run_wrong, wrong, memory_order_release);
+}
+
+void acre__run_wrong(const char *text) {
+    void (*wrong)(const char *) = atomic_load_explicit(&run_wrong, memory_order_acquire);
+    if (wrong)
+        wrong(text);
 }
 
 void acre__run_at_exit(void (*fn)(void)) {

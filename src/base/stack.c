@@ -123,8 +123,9 @@ static void stacks_load(void) {
     struct found found = {.unwind = NULL};
     if (&acre__own_module)
         dl_iterate_phdr(own_module, &found);
-    int is_run = acre__config_string(ACRE__CONFIG_RUN) != NULL; /* which lists callers */
-    if (acre__debug_is_on() || (is_run && !found.own_end))
+    /* In libacre.a lines also tell which frames are acre's. */
+    int is_run = acre__config_string(ACRE__CONFIG_RUN) != NULL;
+    if (acre__debug_is_on() || is_run || !found.own_end)
         acre__symbols_use_lines();
     unwinder_load(&found);
     acre__lock_take(&stacks.lock);
@@ -324,6 +325,12 @@ unsigned acre__stack_frames(uint32_t stack, uintptr_t frames[ACRE__STACK_MOST]) 
 
 /* ---- text ---- */
 
+/* 1 for a frame such as /lib/libc.so.6+0x27743. */
+static int is_of_libc(const char *text) {
+    const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
+    return strncmp(name, "libc.so", strlen("libc.so")) == 0 && strstr(name, "+0x") != NULL;
+}
+
 /* Writes the frames of the program as text, innermost first, up to main. In a program that contains
  * the library, frames of the library come first; acre__symbol_text recognises them. Returns the
  * number of texts. */
@@ -340,17 +347,19 @@ static unsigned stack_texts(uint32_t stack, char (*texts)[ACRE__FRAME_TEXT], uns
         if (kind == ACRE__SYMBOL_MAIN)
             break;
     }
+    while (used > 1 && is_of_libc(texts[used - 1]))
+        used--; /* it started the thread, or main */
     return used;
 }
 
-uintptr_t acre__stack_caller(uint32_t stack) {
-    uintptr_t frames[ACRE__STACK_MOST] = {0};
+unsigned acre__stack_callers(uint32_t stack, uintptr_t frames[ACRE__STACK_MOST]) {
     char ignored[ACRE__FRAME_TEXT];
-    unsigned count = acre__stack_frames(stack, frames), i = 0;
-    while (i + 1 < count && stacks.own_frames &&
-           acre__symbol_text(frames[i], ignored, sizeof ignored) == ACRE__SYMBOL_OWN)
-        i++;
-    return frames[i];
+    unsigned count = acre__stack_frames(stack, frames), own = 0;
+    while (own + 1 < count && stacks.own_frames &&
+           acre__symbol_text(frames[own], ignored, sizeof ignored) == ACRE__SYMBOL_OWN)
+        own++;
+    memmove(frames, frames + own, (count - own) * sizeof *frames);
+    return count - own;
 }
 
 void acre__stack_where(uint32_t stack, char text[ACRE__FRAME_TEXT]) {

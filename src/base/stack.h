@@ -34,9 +34,9 @@ uint32_t acre__stack_take(void);
  * 0 for stack 0. */
 unsigned acre__stack_frames(uint32_t stack, uintptr_t frames[ACRE__STACK_MOST]);
 
-/* The innermost frame of the program; 0 for stack 0. In libacre.a acre's own frames are found with
- * debug information only. */
-uintptr_t acre__stack_caller(uint32_t stack);
+/* As acre__stack_frames, without acre's own frames. In libacre.a these are found with debug
+ * information only. */
+unsigned acre__stack_callers(uint32_t stack, uintptr_t frames[ACRE__STACK_MOST]);
 
 /* The innermost frame of the program as text, such as "main at leak.c:14"; "" for stack 0. */
 void acre__stack_where(uint32_t stack, char text[ACRE__FRAME_TEXT]);

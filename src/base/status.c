@@ -71,6 +71,14 @@ acre_status acre__fail(acre_status status, const char *format, ...) {
     va_end(args);
     acre__one_line(line);
     memcpy(self->detail, line, strlen(line) + 1);
+    self->about = NULL;
+    return status;
+}
+
+acre_status acre__about(acre_status status, const void *p) {
+    struct acre__thread *self = acre__thread_self();
+    if (self->id != 0)
+        self->about = p;
     return status;
 }
 
@@ -93,9 +101,10 @@ void acre__on_refusal(void (*fn)(acre_status status)) {
 
 acre_status acre__fail_in(acre_status status, const char *call) {
     const char *detail = behind_call(acre_last_detail());
+    const void *about = acre__thread_self()->about;
     if (!call)
-        return acre__fail(status, "%s", detail);
-    (void)acre__fail(status, "%s: %s", call, detail);
+        return acre__about(acre__fail(status, "%s", detail), about);
+    (void)acre__about(acre__fail(status, "%s: %s", call, detail), about);
     void (*fn)(acre_status) = atomic_load_explicit(&on_refusal, memory_order_acquire);
     if (fn && !acre__thread_self()->inner)
         fn(status);

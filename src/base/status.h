@@ -14,6 +14,9 @@
 acre_status acre__fail(acre_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Notes the block that the failure just stored is about, for the log. Returns the status. */
+acre_status acre__about(acre_status status, const void *p);
+
 /* Makes the detail of a failure begin with the name of the public function that the program called,
  * as in "acre_alloc: ...". Replaces the name of another public function, which acre called to do
  * the work. NULL for `call` only removes that name. Every public function that calls others ends
@@ -51,6 +54,7 @@ acre_status acre__said_fail(acre_status status, const struct acre__said *said);
  * status that they are given. */
 #ifdef __clang_analyzer__
 #define acre__fail(status, ...) (acre__fail((status), __VA_ARGS__), (status))
+#define acre__about(status, p) (acre__about((status), (p)), (status))
 #define acre__said_fail(status, said) (acre__said_fail((status), (said)), (status))
 #define acre__in_call(status, call) (status)
 #endif

@@ -86,10 +86,11 @@ static acre_status bytes_look(acre_device *dev, const void *p, size_t bytes, con
     if (status)
         return status;
     if (bytes > acre__book_room(info, p) && !acre__book_idle_is_allowed())
-        return acre__fail(ACRE_E_RANGE,
-                          "%zu bytes of the %s at %p run past the end of its block (%llu bytes at "
-                          "%p)",
-                          bytes, which, p, (unsigned long long)info->bytes, info->base);
+        return acre__about(
+            acre__fail(ACRE_E_RANGE,
+                       "%zu bytes of the %s at %p run past the end of its block (%llu bytes at %p)",
+                       bytes, which, p, (unsigned long long)info->bytes, info->base),
+            info->base);
     if (info->kind == ACRE_KIND_PAGEABLE && bytes > acre__book_gap(p))
         return acre__fail(ACRE_E_RANGE, "%zu bytes of the %s at %p run into a block of acre", bytes,
                           which, p);

@@ -96,7 +96,8 @@ static acre_status status_fail(acre_device *dev, CUresult code, const char *what
         if (acre__cas(&dev->lost, &none, (uint32_t)code, memory_order_acq_rel,
                       memory_order_acquire))
             acre__log(ACRE_LOG_ERROR, "device", "%s is lost: %s: %s (%d), %s", dev->label, what,
-                      acre__driver_error_name(code), (int)code, why);
+                      acre__driver_error_name(code), (int)code,
+                      why == buffer ? "as the message before says" : why);
     }
     return acre__fail(status, "%s: %s (%d), %s", what, acre__driver_error_name(code), (int)code,
                       why);

@@ -302,6 +302,7 @@ static void report_log(const acre_pool *pool, const struct acre__oom *oom) {
     unsigned count = 0;
     if (lines) {
         (void)acre__report_text(oom, text, bytes);
+        rest += strncmp(rest, "acre: ", 6) == 0 ? 6 : 0; /* which the log puts in front */
         for (char *line; count < LINES && (line = strsep(&rest, "\n"));)
             if (*line)
                 snprintf(lines[count++], sizeof lines[0], "%s", line);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/run.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/stack.h"
@@ -45,6 +46,7 @@ acre_status acre__soft_config_default(struct acre__soft_config *config) {
         (status = acre__config_number(ACRE__CONFIG_SOFT_DEVICES, 1, &devices)) ||
         (status = acre__config_number(ACRE__CONFIG_SOFT_SEED, 0, &seed)))
         return status;
+    acre__run_begin();
     config->seeded = acre__config_string(ACRE__CONFIG_SOFT_SEED) != NULL;
     config->seed = seed;
     if ((status = acre__config_flag(ACRE__CONFIG_SOFT_CHECK, config->seeded || acre__debug_is_on(),

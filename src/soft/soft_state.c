@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/run.h"
 #include "base/log.h"
 #include "soft/soft.h"
 #include "soft/soft_pool_types.h"
@@ -106,6 +107,7 @@ void acre__soft_report(const char *format, ...) {
     if (!acre__soft.report_count++)
         memcpy(acre__soft.report, line, sizeof line);
     acre__log(ACRE_LOG_ERROR, "soft", "%s", line);
+    acre__run_wrong(line);
 }
 
 static void report_copy(const char *report, char *text, size_t text_bytes) {

@@ -374,20 +374,22 @@ acre_status acre__book_look_live(acre_device *dev, const void *p, size_t bytes, 
                                  acre_mem_info *info) {
     enum acre__found found = acre__book_find(p, info);
     if (found == ACRE__FOUND_IDLE && !acre__book_idle_is_allowed())
-        return acre__fail(ACRE_E_POINTER,
-                          "the %s %p is in no live block of its pool: it was freed, or never "
-                          "allocated",
-                          which, p);
+        return acre__about(acre__fail(ACRE_E_POINTER,
+                                      "the %s %p is in no live block of its pool: it was freed, "
+                                      "or never allocated",
+                                      which, p),
+                           p);
     if (found)
         return ACRE_OK;
     acre_status status = look_by_driver(dev, p, info);
     struct acre__gone_range range;
     if (status || !book_has_freed(p, bytes, info, &range))
         return status;
-    return acre__fail(ACRE_E_POINTER,
-                      "%zu bytes of the %s at %p use memory that was freed (%llu bytes at 0x%llx)",
-                      bytes, which, p, (unsigned long long)range.bytes,
-                      (unsigned long long)range.at);
+    (void)acre__fail(ACRE_E_POINTER,
+                     "%zu bytes of the %s at %p use memory that was freed (%llu bytes at 0x%llx)",
+                     bytes, which, p, (unsigned long long)range.bytes,
+                     (unsigned long long)range.at);
+    return acre__about(ACRE_E_POINTER, (const void *)(uintptr_t)range.at);
 }
 
 size_t acre__book_room(const acre_mem_info *info, const void *p) {

@@ -329,10 +329,12 @@ static void groups_log(struct groups *groups) {
 
 /* Reports the groups to `acre run`. */
 static void groups_run(const struct groups *groups) {
+    uintptr_t frames[ACRE__STACK_MOST];
     for (size_t i = 0; i < groups->count; i++) {
         const struct group *group = &groups->at[i];
+        unsigned count = acre__stack_callers(group->stack, frames);
         acre__run_leaked(group->what->call, group->count, group->bytes,
-                         (const void *)acre__stack_caller(group->stack));
+                         count ? (const void *)frames[0] : NULL);
     }
 }
 
@@ -394,6 +396,8 @@ static unsigned add_stack(char (*lines)[ACRE__LOG_LINE], unsigned used, const ch
     if (!stack || used >= ORIGIN_LINES)
         return used;
     acre__stack_where(stack, where);
+    if (!where[0]) /* a static program has no symbols */
+        return used;
     snprintf(lines[used++], sizeof lines[0], "%s by %s", verb, where);
     return acre__stack_lines(stack, lines, used, ORIGIN_LINES);
 }
@@ -424,8 +428,8 @@ int acre__origin_log_double_free(const void *p) {
         return 0;
     uint32_t again = acre__stack_take();
     acre__stack_where(again, where);
-    snprintf(lines[0], sizeof lines[0], "%s: double free: %llu bytes at %p freed again by %s",
-             origin.label, (unsigned long long)origin.bytes, p, where);
+    snprintf(lines[0], sizeof lines[0], "%s: double free: %llu bytes at %p freed again%s%s",
+             origin.label, (unsigned long long)origin.bytes, p, where[0] ? " by " : "", where);
     unsigned count = acre__stack_lines(again, lines, 1, ORIGIN_LINES);
     count = add_stack(lines, count, "first freed", origin.freed);
     count = add_stack(lines, count, "allocated", origin.allocated);
@@ -467,6 +471,11 @@ void acre__origin_log_refusal(acre_status status) {
     acre__said_keep(&said);
     snprintf(lines[0], sizeof lines[0], "%s: %.400s", acre_status_name(status), said.line);
     unsigned count = add_stack(lines, 1, "called", acre__stack_take());
+    struct acre__origin origin;
+    if (thread->about && acre__origin_find(thread->about, &origin)) {
+        count = add_stack(lines, count, "allocated", origin.allocated);
+        count = add_stack(lines, count, "freed", origin.freed);
+    }
     acre__log_lines(ACRE_LOG_ERROR, "call", lines, count);
     (void)acre__said_fail(status, &said);
 }

@@ -340,7 +340,7 @@ struct trace_frames {
 /* No lock held: the loader's lock is taken, and a constructor that runs under it may allocate. */
 static void frames_resolve(uint32_t stack, struct trace_frames *frames) {
     uintptr_t addresses[ACRE__STACK_MOST] = {0};
-    frames->count = acre__stack_frames(stack, addresses);
+    frames->count = acre__stack_callers(stack, addresses);
     for (unsigned i = 0; i < frames->count; i++) {
         uintptr_t call = addresses[i] - 1; /* the call is in front of the return address */
         if (!acre__symbol_module(call, &frames->modules[i], &frames->offsets[i])) {

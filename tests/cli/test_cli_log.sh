@@ -77,12 +77,32 @@ for call in acre_alloc acre_pool_alloc_many acre_pool_realloc acre_plan_want acr
 done
 check "12 calls" test "$(wc -l <"$out")" -eq 12
 
+# A pipe: without a reader it is refused at once, and a reader that ends does not end the program.
+mkfifo "$work/pipe"
+run "$no_gpu" ACRE_LOG="$work/pipe" timeout 20 "$leak"
+expect_rc 2
+expect_err "^acre_open: ACRE_LOG is '.*pipe': No such device or address; expected stderr or a file"
+head -c 1 <"$work/pipe" >/dev/null &
+sleep 0.2
+run "$no_gpu" ACRE_DEBUG=1 ACRE_LOG="$work/pipe:debug" timeout 20 "$leak"
+check "the program ends normally or says that there is no reader" test "$rc" -eq 0 -o "$rc" -eq 2
+wait
+
+# A copy of freed memory names the allocation and the free.
+run "$no_gpu" ACRE_DEBUG=1 "$cases" soft use-after-free
+expect_rc 0
+expect_err 'ACRE_E_POINTER: acre_copy_sync: '
+expect_err '^acre:     called by use_after_free at .*acre_cases\.c:[0-9]+$'
+expect_err '^acre:     allocated by use_after_free at .*acre_cases\.c:[0-9]+$'
+expect_err '^acre:     freed by use_after_free at .*acre_cases\.c:[0-9]+$'
+
 # A program that closes all descriptors keeps its files to itself, and the log goes on.
 cd "$work" || exit 2
 run "$no_gpu" ACRE_DEBUG=1 ACRE_LOG=closed.log ACRE_TRACE=closed.trace ACRE_STATS=closed.stats \
     ACRE_STACKS=4 "$cases" soft closed-files
 expect_rc 0
 check "its file is empty" test -e mine -a ! -s mine
+rm -f mine
 check "the leak is in the log" grep -q 'leak: 3000 bytes in 3 blocks .* allocated by leak_blocks at ' closed.log
 check "the trace's end is in the log" grep -q 'the trace has ended: its file cannot be grown: Bad file descriptor' closed.log
 run "$acre" trace closed.trace
@@ -98,5 +118,8 @@ if ! is_sanitized; then
     run "$no_gpu" ACRE_DEBUG=1 ./program
     expect_err 'leak: 100000 bytes in 1 block of a pool not freed; allocated by make_buffer at .*plugin\.c:10$'
     expect_err 'called by plugin at .*plugin\.c:21$'
+    run "$no_gpu" ACRE_STACKS=2 ACRE_TRACE=plugin.trace ./program
+    run "$acre" trace plugin.trace
+    expect_out '^make_buffer at plugin\.c:10 from plugin at plugin\.c:21 '
 fi
 finish

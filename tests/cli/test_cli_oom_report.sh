@@ -37,7 +37,7 @@ expect_rc 0
 expect_out '^Allocated, by call \(bytes as requested\)$'
 expect_out '^ +25165824 +24\.0 MiB  [a-z_]+ at oom_report\.c:[0-9]+, 12 blocks$'
 expect_out '^  requested by [a-z_]+ at oom_report\.c:[0-9]+$'
-expect_err '^acre: warning: pool: acre: out of memory for a block of '
+expect_err '^acre: warning: pool: out of memory for a block of '
 expect_err '^acre: +25165824 +24\.0 MiB  [a-z_]+ at oom_report\.c:[0-9]+, 12 blocks$'
 run ACRE_DEVICE=soft ACRE_STACKS=4 "$program" --json
 expect_json '.live_by_call | length == 3'

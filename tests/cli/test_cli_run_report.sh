@@ -364,6 +364,34 @@ run ACRE_RUN=1,leaks "$acre_cases" soft leak # without the libraries of acre run
 expect_rc 0
 expect_no_err
 
+# Races on devices of libacre are found, on its own soft driver and through the stand-in; memory of
+# the lost device is no leak.
+if ! is_sanitized; then # which finds the race itself
+    for device in soft cuda; do
+        soft --check --leaks -- "$acre_cases" "$device" race
+        expect_rc 1
+        expect_err '^acre: wrong uses of memory: 1$'
+        expect_err '^  race: 4096 bytes are used without order by .* queued by race_streams at acre_cases\.c:'
+        expect_err '^acre: everything was freed$'
+    done
+fi
+
+# A report on standard output comes after the program's output, and later output comes behind it.
+{
+    "$acre" run --leaks --json=- -- "$cases" clean
+    echo behind
+} >joined.txt 2>/dev/null
+check "the report is whole" test "$(head -n 1 joined.txt | jq -r .schema)" = acre-run/1
+check "later output is behind it" test "$(tail -n 1 joined.txt)" = behind
+
+# A shell that starts the program is not reported.
+if ! is_sanitized; then
+    soft --leaks -- sh -c "'$cases' clean; '$cases' clean"
+    expect_rc 0
+    check "two lines" test "$(grep -c 'everything was freed' "$err")" -eq 2
+    check "nothing about the shell" test "$(grep -c '^acre: sh ' "$err")" -eq 0
+fi
+
 # A program that contains libacre.a: its own functions are named, not acre's.
 if ! is_sanitized; then
     cc -g -I"$ACRE_SOURCE/include" "$ACRE_SOURCE/tests/standin/acre_cases.c" "$ACRE_BUILD/libacre.a" -pthread -lm \

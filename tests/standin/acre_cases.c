@@ -32,6 +32,34 @@ static void leak_objects(acre_device *device) {
     need(acre_pool_destroy(pool, NULL, NULL), "acre_pool_destroy");
 }
 
+static void use_after_free(acre_device *device) {
+    char host[100];
+    void *p;
+    need(acre_alloc(device, sizeof host, NULL, &p), "acre_alloc");
+    need(acre_free(p, NULL), "acre_free");
+    if (acre_copy_sync(device, host, p, sizeof host) != ACRE_E_POINTER)
+        exit(9);
+}
+
+/* Two streams use a block without order. The device is lost then: later calls fail. */
+static void race_streams(acre_device *device) {
+    enum { BYTES = 4096 };
+    acre_stream first, second;
+    char *p;
+    void *q;
+    need(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &first), "acre_stream_create");
+    need(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &second), "acre_stream_create");
+    need(acre_alloc(device, BYTES, first, &q), "acre_alloc");
+    p = q;
+    need(acre_fill(device, p, 1, BYTES, first), "acre_fill");
+    (void)acre_fill(device, p, 2, BYTES, second);
+    (void)acre_device_sync(device);
+    (void)acre_free(p, first);
+    (void)acre_stream_destroy(device, first);
+    (void)acre_stream_destroy(device, second);
+    (void)acre_close(device);
+}
+
 /* Closes every descriptor, as a daemon does, and opens its own files under their numbers. */
 static void replace_descriptors(void) {
     enum { MOST = 64 };
@@ -107,6 +135,11 @@ int main(int argc, char **argv) {
         leak_blocks(device);
     } else if (strcmp(argv[2], "objects") == 0) {
         leak_objects(device);
+    } else if (strcmp(argv[2], "use-after-free") == 0) {
+        use_after_free(device);
+    } else if (strcmp(argv[2], "race") == 0) {
+        race_streams(device);
+        return 0;
     } else if (strcmp(argv[2], "wrong-calls") == 0) {
         wrong_calls(device);
     } else if (strcmp(argv[2], "closed-files") == 0) {
