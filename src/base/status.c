@@ -14,6 +14,7 @@
 
 #undef acre__fail /* undo the macros for the static analyzer */
 #undef acre__said_fail
+#undef acre__about
 
 const char *acre_status_text(acre_status status) {
     switch ((int)status) {

@@ -52,12 +52,11 @@ struct acre_heap {
     uint64_t limit, step, ahead; /* segments */
     uint64_t wait_ns;
     uint64_t grows, asks, peak_bytes;
-    int is_unsaid;    /* the control's first line may be out of date and must be written */
-    int is_in_flight; /* a copy from or to the pinned memory may be in flight */
-    int is_refused;   /* growing ahead failed: no retry until something changes */
-    uint64_t
-        short_ns; /* time at which a kernel's request found no memory; 0: not since the retry */
-    uint64_t retry_ns; /* time of the last retry after that */
+    int is_unsaid;             /* the control's first line may be out of date and must be written */
+    int is_in_flight;          /* a copy from or to the pinned memory may be in flight */
+    int is_refused;            /* growing ahead failed: no retry until something changes */
+    _Atomic uint64_t short_ns; /* when a kernel's request found no memory; 0: not since the retry */
+    uint64_t retry_ns;         /* time of the last retry after that */
     /* The service. */
     pthread_t thread;
     int has_thread;
