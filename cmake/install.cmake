@@ -2,6 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS acre_shared acre_static EXPORT acre-targets)
+install(FILES ${heap_rtc} TYPE INCLUDE)
 install(DIRECTORY include/ TYPE INCLUDE FILES_MATCHING PATTERN *.h PATTERN *.hpp PATTERN soft EXCLUDE)
 install(FILES LICENSE TYPE DOC)
 

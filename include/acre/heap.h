@@ -3,10 +3,10 @@
  *   host:    acre_heap_create(device, NULL, &heap); acre_heap_get_handle(heap, &h);
  *   kernel:  void *p = acre_heap_malloc(h, n); ... acre_heap_free(h, p);
  *
- * The same source compiles with nvcc (compute capability 7.0 and later, no relocatable device
- * code), as C11 and as C++17. In C and C++ a "kernel" is a function run by acre_soft_launch, or any
- * code on an ordinary host thread. A program passes the handle to its kernels by value. It may have
- * several heaps.
+ * The same source compiles with nvcc and NVRTC (compute capability 7.0 and later, no relocatable
+ * device code; acre_heap_rtc.h is all of it in one file for NVRTC), as C11 and as C++17. In C and
+ * C++ a "kernel" is a function run by acre_soft_launch, or any code on an ordinary host thread. A
+ * program passes the handle to its kernels by value. It may have several heaps.
  *
  * A block is aligned to 16 bytes and stays live across launches until some thread frees it. It is
  * ordinary device memory: cuMemcpy, cuMemset and acre_copy accept it. Requests up to 32 KiB are
@@ -22,6 +22,7 @@
  *
  * Before the include a file may define
  *   ACRE_HEAP_AS_MALLOC  malloc and free in its kernels use a heap (acre/heap/dropin.h);
+ *   ACRE_HEAP_AS_NEW     with it, so do new and delete in its device code;
  *   ACRE_HEAP_DEBUG      blocks are poisoned, checked for overflow and tagged (acre/heap/debug.h),
  *                        which costs 32 bytes and a write to all bytes of each block;
  *   ACRE_HEAP_TAG        the tag of its blocks, with ACRE_HEAP_DEBUG. */
@@ -246,7 +247,9 @@ ACRE__HEAP_FN void *acre_heap_coalesced_malloc(acre_heap_handle h, uint32_t mask
     return p ? (char *)*whole + before : NULL;
 }
 
+#ifndef __CUDACC_RTC__
 #include "heap/host.h"
+#endif
 
 #endif
 

@@ -9,8 +9,21 @@
 #ifndef ACRE_HEAP_BASE_H
 #define ACRE_HEAP_BASE_H
 
+#ifdef __CUDACC_RTC__ /* NVRTC has no headers of the host */
+typedef unsigned char uint8_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+typedef unsigned long long uintptr_t;
+#ifndef SIZE_MAX
+#define SIZE_MAX (~(size_t)0)
+#endif
+#ifndef NULL
+#define NULL 0
+#endif
+#else
 #include <stddef.h>
 #include <stdint.h>
+#endif
 
 #ifdef __CUDACC__
 

@@ -19,7 +19,7 @@
  *   itself. With -rdc=true one file defines the macro for all files; the linker refuses two.
  * - operator new and delete, which call CUDA's own malloc and free, except in builds with -G.
  *   Passing a pointer from new to free, or from malloc to delete, is a bug in C++ too; it counts as
- *   a foreign free.
+ *   a foreign free. A file that also defines ACRE_HEAP_AS_NEW replaces them, too, in device code.
  *
  * In C and C++ for the CPU, a kernel is a function run by acre_soft_launch. A call inside a kernel
  * uses the heap; any other call uses the C library (acre_soft_in_kernel distinguishes them). Here
@@ -34,6 +34,7 @@
 #ifndef ACRE_HEAP_DROPIN_H
 #define ACRE_HEAP_DROPIN_H
 
+#ifndef __CUDACC_RTC__
 #ifdef __cplusplus
 #include <cstdlib> /* here, since later it would undefine the macros below */
 #endif
@@ -42,6 +43,7 @@
 #endif
 #include <stdlib.h>
 #include <string.h>
+#endif
 
 #ifdef __CUDACC__
 
@@ -53,12 +55,19 @@ __constant__ acre_heap_handle acre__heap_as_malloc;
 }
 
 #ifdef __CUDA_ARCH__
-extern "C" __host__ __device__ void *malloc(size_t bytes) __THROW {
+#ifdef __CUDACC_RTC__
+#define ACRE__HEAP_DROPIN extern "C" __device__
+#define ACRE__HEAP_THROW
+#else
+#define ACRE__HEAP_DROPIN extern "C" __host__ __device__
+#define ACRE__HEAP_THROW __THROW
+#endif
+ACRE__HEAP_DROPIN void *malloc(size_t bytes) ACRE__HEAP_THROW {
     acre_heap_handle h = acre__heap_as_malloc;
     return h.control ? acre_heap_malloc(h, bytes) : NULL;
 }
 
-extern "C" __host__ __device__ void free(void *p) __THROW {
+ACRE__HEAP_DROPIN void free(void *p) ACRE__HEAP_THROW {
     acre_heap_handle h = acre__heap_as_malloc;
     if (h.control)
         acre_heap_free(h, p);
@@ -69,6 +78,27 @@ extern "C" __device__ void *__nv_aligned_device_malloc_impl(size_t bytes, size_t
     acre_heap_handle h = acre__heap_as_malloc;
     return h.control ? acre_heap_aligned_malloc(h, bytes, align) : NULL;
 }
+
+#ifdef ACRE_HEAP_AS_NEW
+__device__ void *operator new(size_t bytes) {
+    return malloc(bytes);
+}
+__device__ void *operator new[](size_t bytes) {
+    return malloc(bytes);
+}
+__device__ void operator delete(void *p) noexcept {
+    free(p);
+}
+__device__ void operator delete[](void *p) noexcept {
+    free(p);
+}
+__device__ void operator delete(void *p, size_t) noexcept {
+    free(p);
+}
+__device__ void operator delete[](void *p, size_t) noexcept {
+    free(p);
+}
+#endif
 #endif
 
 #else /* not nvcc */

@@ -177,12 +177,18 @@ ACRE__HEAP_FN void acre__heap_note_less(acre_heap_handle h, uint32_t segment, ui
         acre__heap_tree_clear_up(h, acre__heap_ctz32(up), 1, segment >> 6);
 }
 
-/* Updates the trees after a mask changed from `before` to `after`. */
-ACRE__HEAP_FN void acre__heap_note(acre_heap_handle h, uint32_t segment, uint32_t before,
-                                   uint32_t after) {
+/* Updates the trees after pages were added to a mask, which was `before`. */
+ACRE__HEAP_FN void acre__heap_note_freed(acre_heap_handle h, uint32_t segment, uint32_t before,
+                                         uint32_t after) {
     uint32_t had = acre__heap_rank(before), has = acre__heap_rank(after);
     if (has > had)
         acre__heap_note_more(h, segment, had, has);
+}
+
+/* Updates the trees after pages were taken from a mask. Other warps may have added some since. */
+ACRE__HEAP_FN void acre__heap_note_taken(acre_heap_handle h, uint32_t segment, uint32_t before,
+                                         uint32_t after) {
+    uint32_t had = acre__heap_rank(before), has = acre__heap_rank(after);
     if (has >= had)
         return;
     acre__heap_note_less(h, segment, has, had);
@@ -218,7 +224,7 @@ ACRE__HEAP_FN uint32_t acre__heap_pick(uint32_t runs, uint32_t count, uint32_t s
 /* Frees pages of a segment. Labels of runs were cleared before; labels of slabs stay. */
 ACRE__HEAP_SLOW void acre__heap_give(acre_heap_handle h, uint32_t segment, uint32_t pages) {
     uint32_t before = acre__heap_or32(&h.segments[segment].free_pages, pages, chip);
-    acre__heap_note(h, segment, before, before | pages);
+    acre__heap_note_freed(h, segment, before, before | pages);
 }
 typedef void (*acre__heap_give_fn)(acre_heap_handle h, uint32_t segment, uint32_t pages);
 
@@ -238,7 +244,7 @@ ACRE__HEAP_FN uint32_t acre__heap_take_in(acre_heap_handle h, uint32_t segment, 
         before = acre__heap_and32(mask, ~run, chip);
         uint32_t got = before & run;
         if (got == run) {
-            acre__heap_note(h, segment, before, before & ~run);
+            acre__heap_note_taken(h, segment, before, before & ~run);
             return segment * 32 + at;
         }
         before &= ~run;
