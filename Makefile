@@ -19,7 +19,7 @@ ARGS ?=
 # The groups of scripts/deps that presets need.
 needs = build $(if $(filter OFF,$(TOOL)),,tool) $(if $(filter asan tsan,$(1)),clang)
 
-.PHONY: all configured cross-configured examples demo test test-all bench lint format abi coverage docs measurements install uninstall clean help
+.PHONY: all configured cross-configured examples demo test test-all bench heap-table lint format abi coverage docs measurements install uninstall clean help
 
 all: configured ## build libacre.so, libacre.a and the tool acre
 	@cmake --build $(BUILD) --target acre_product
@@ -51,6 +51,9 @@ test-all: ## the tests of every preset, with a table at the end
 
 bench: all ## measure
 	@$(BUILD)/acre bench $(ARGS)
+
+heap-table: ## registers, code and compile time of kernels that use the heap, for every architecture of nvcc
+	@scripts/heap-table $(ARGS)
 
 lint: ## format, static analysis, shell scripts, spelling; changes nothing (ARGS=--quick: without the analyzer)
 	@scripts/deps build tool clang lint

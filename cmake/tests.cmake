@@ -232,6 +232,9 @@ foreach(name IN ITEMS test_gpu_heap test_gpu_heap_room)
     string(REPLACE gpu soft soft_name ${name})
     acre_test_run(${soft_name} unit $<TARGET_FILE:${name}> soft)
     acre_test_run(${soft_name}_lanes unit $<TARGET_FILE:${name}> soft 1)
+    if(ACRE_GPU_TESTS) # the memory order of GPUs on which the weaker one has not been tested
+        acre_test_run(${name}_full_order gpu $<TARGET_FILE:${name}> full)
+    endif()
 endforeach()
 
 # Examples are compiled as a user would: no definitions, only the public header.

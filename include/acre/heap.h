@@ -23,6 +23,7 @@
  * Before the include a file may define
  *   ACRE_HEAP_AS_MALLOC  malloc and free in its kernels use a heap (acre/heap/dropin.h);
  *   ACRE_HEAP_AS_NEW     with it, so do new and delete in its device code;
+ *   ACRE_HEAP_FULL_ORDER, ACRE_HEAP_CHIP_ORDER  the memory order (acre/heap/base.h);
  *   ACRE_HEAP_DEBUG      blocks are poisoned, checked for overflow and tagged (acre/heap/debug.h),
  *                        which costs 32 bytes and a write to all bytes of each block;
  *   ACRE_HEAP_TAG        the tag of its blocks, with ACRE_HEAP_DEBUG. */

@@ -11,10 +11,10 @@
 #include "support/rounds.h"
 
 #ifdef ACRE_HAVE_KERNELS
-extern const unsigned char acre__heap_kernels_fatbin[];
-static const unsigned char *const heap_image = acre__heap_kernels_fatbin;
+extern const unsigned char acre__heap_kernels_fatbin[], acre__heap_kernels_full_fatbin[];
+static const unsigned char *heap_image = acre__heap_kernels_fatbin;
 #else
-static const unsigned char *const heap_image = NULL;
+static const unsigned char *heap_image = NULL;
 #endif
 
 enum { BLOCK = 128 };
@@ -34,6 +34,10 @@ static const char *heap_soft_warp; /* NULL: use a GPU */
 void heap_arguments(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "soft"))
         heap_soft_warp = argc > 2 ? argv[2] : "32";
+#ifdef ACRE_HAVE_KERNELS
+    if (argc > 1 && !strcmp(argv[1], "full"))
+        heap_image = acre__heap_kernels_full_fatbin;
+#endif
     if (getenv("ACRE_TEST_ONLY"))
         cmocka_set_test_filter(getenv("ACRE_TEST_ONLY"));
 }

@@ -41,7 +41,8 @@ struct heap_world {
     double ms;                    /* duration of the launch */
 };
 
-/* Reads the arguments of main. Call this first. */
+/* Reads the arguments of main: soft [LANES] for the soft device, full for kernels with
+ * ACRE_HEAP_FULL_ORDER. Call this first. */
 void heap_arguments(int argc, char **argv);
 int heap_setup(void **state);
 int heap_teardown(void **state);

@@ -120,11 +120,22 @@ ACRE__HEAP_PTX_ALL(64, "l")
  * it, or that move it from one word to another by atomics whose results they wait for.
  * `chip_acquire` is for atomics that are followed by loads which do not depend on the result.
  * Fences, and what they do to the caches, cost far more than the atomics. Plain stores need a fence
- * before they are published. On the CPU `chip` is acquire and release. */
+ * before they are published.
+ *
+ * PTX does not promise this; it is how chips of compute capability 9.0 behave in tests that ran for
+ * hours. On all others, and on the CPU, `chip` is acquire and release. A file can choose with
+ * ACRE_HEAP_FULL_ORDER or ACRE_HEAP_CHIP_ORDER. */
+#if defined(ACRE_HEAP_FULL_ORDER) ||                                                               \
+    (!defined(ACRE_HEAP_CHIP_ORDER) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900)
+#define ACRE__HEAP_CHIP(full, chip) full
+#else
+#define ACRE__HEAP_CHIP(full, chip) chip
+#endif
 #define ACRE__HEAP_PTX_CHIP(op, bits)                                                              \
     ACRE__HEAP_FN uint##bits##_t acre__heap_##op##bits##_chip(uint##bits##_t *p,                   \
                                                               uint##bits##_t v) {                  \
-        return acre__heap_##op##bits##_relaxed(p, v);                                              \
+        return ACRE__HEAP_CHIP(acre__heap_##op##bits##_acq_rel,                                    \
+                               acre__heap_##op##bits##_relaxed)(p, v);                             \
     }
 ACRE__HEAP_PTX_CHIP(add, 64)
 ACRE__HEAP_PTX_CHIP(or, 64)
@@ -133,13 +144,13 @@ ACRE__HEAP_PTX_CHIP(or, 32)
 ACRE__HEAP_PTX_CHIP(and, 32)
 ACRE__HEAP_PTX_CHIP(exch, 32)
 ACRE__HEAP_FN uint64_t acre__heap_and64_chip_acquire(uint64_t *p, uint64_t v) {
-    return acre__heap_and64_acquire(p, v);
+    return ACRE__HEAP_CHIP(acre__heap_and64_acq_rel, acre__heap_and64_acquire)(p, v);
 }
 ACRE__HEAP_FN int acre__heap_cas64_chip(uint64_t *p, uint64_t *expected, uint64_t v) {
-    return acre__heap_cas64_relaxed(p, expected, v);
+    return ACRE__HEAP_CHIP(acre__heap_cas64_acq_rel, acre__heap_cas64_relaxed)(p, expected, v);
 }
 ACRE__HEAP_FN void acre__heap_store64_chip(uint64_t *p, uint64_t v) {
-    acre__heap_store64_relaxed(p, v);
+    ACRE__HEAP_CHIP(acre__heap_store64_release, acre__heap_store64_relaxed)(p, v);
 }
 ACRE__HEAP_FN void acre__heap_fence(void) {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
