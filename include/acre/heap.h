@@ -157,29 +157,52 @@ ACRE__HEAP_FN void *acre_heap_calloc(acre_heap_handle h, size_t count, size_t by
     return p ? acre_heap_memset(p, 0, all) : NULL;
 }
 
-/* Resizes a block and keeps its contents up to the smaller size. A block that is large enough stays
- * in place if it has at most 32 bytes or is less than twice as large as needed; debug builds always
- * move it. NULL for `p` allocates a block. If the result is NULL, the old block is unchanged.
- * An address that is not a live block returns NULL and counts as an invalid free. */
-ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes) {
+/* Where a block goes when it is resized, and how many bytes to copy there; the old block is still
+ * to be freed then. 0 bytes: it stays, is new, or there is no memory. */
+typedef struct acre__heap_move {
+    void *to;
+    size_t bytes;
+} acre__heap_move;
+
+ACRE__HEAP_FN acre__heap_move acre__heap_plan_move(acre_heap_handle h, void *p, size_t bytes) {
+    acre__heap_move move = {p, 0};
     size_t old = p ? acre_heap_usable_size(h, p) : 0;
     if (p && !old) {
         uint32_t what = acre__heap_find(h, p).what;
         if (what <= ACRE__HEAP_IS_PAGES)
             what = ACRE__HEAP_IS_DOUBLE;
         acre__heap_wrong(h, what, 1);
-        return NULL;
+        move.to = NULL;
+        return move;
     }
 #ifndef ACRE_HEAP_DEBUG
     if (p && bytes <= old && (old <= 32 || bytes > old / 2))
-        return p;
+        return move;
+    if (p && bytes && old > ACRE__HEAP_CLASS_MOST) {
+        ACRE__HEAP_APART(acre__heap_resize_fn, resize, acre__heap_resize);
+        if (resize(h, p, bytes))
+            return move;
+    }
 #endif
-    void *to = acre_heap_malloc(h, bytes);
-    if (to && p) {
-        (void)acre_heap_memcpy(to, p, old < bytes ? old : bytes);
+    move.to = acre_heap_malloc(h, bytes);
+    if (move.to && p)
+        move.bytes = old < bytes ? old : bytes;
+    return move;
+}
+
+/* Resizes a block and keeps its contents up to the smaller size. A block that is large enough stays
+ * in place if it has at most 32 bytes or is less than twice as large as needed. A block of more
+ * than 32 KiB also grows and shrinks in place, if the memory behind it is free and it stays a block
+ * of pages (up to 1 MiB) or of segments (above). Debug builds always move a block. NULL for `p`
+ * allocates a block. If the result is NULL, the old block is unchanged. An address that is not a
+ * live block returns NULL and counts as an invalid free. */
+ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes) {
+    acre__heap_move move = acre__heap_plan_move(h, p, bytes);
+    if (move.to && p && move.to != p) {
+        (void)acre_heap_memcpy(move.to, p, move.bytes);
         acre_heap_free(h, p);
     }
-    return to;
+    return move.to;
 }
 
 /* Allocates one block for the lanes of a warp in `mask`. All of them call the function and get the
@@ -203,6 +226,37 @@ ACRE__HEAP_FN void acre_heap_warp_free(acre_heap_handle h, uint32_t mask, void *
         acre_heap_free(h, p);
 }
 
+/* Allocates one zeroed block, as acre_heap_warp_malloc does; all lanes zero it together. */
+ACRE__HEAP_FN void *acre_heap_warp_calloc(acre_heap_handle h, uint32_t mask, size_t count,
+                                          size_t bytes) {
+    uint32_t leader = acre__heap_ctz32(mask);
+    size_t all = bytes && count > SIZE_MAX / bytes ? SIZE_MAX : count * bytes;
+    all = (size_t)acre__heap_shfl(mask, all, leader);
+    void *p = acre_heap_warp_malloc(h, mask, all);
+    return p ? acre_heap_warp_memset(mask, p, 0, all) : NULL;
+}
+
+/* Resizes one block for the lanes of a warp in `mask`, as acre_heap_realloc does; all lanes copy it
+ * together if it moves. The values of `p` and `bytes` in the lowest lane are used. */
+ACRE__HEAP_FN void *acre_heap_warp_realloc(acre_heap_handle h, uint32_t mask, void *p,
+                                           size_t bytes) {
+    uint32_t leader = acre__heap_ctz32(mask);
+    acre__heap_move move = {NULL, 0};
+    acre__heap_syncwarp(mask);
+    if (acre__heap_lane() == leader)
+        move = acre__heap_plan_move(h, p, bytes);
+    uint64_t from = acre__heap_shfl(mask, (uintptr_t)p, leader);
+    uint64_t to = acre__heap_shfl(mask, (uintptr_t)move.to, leader);
+    uint64_t copied = acre__heap_shfl(mask, move.bytes, leader);
+    acre__heap_syncwarp(mask);
+    if (to && from && to != from) {
+        (void)acre_heap_warp_memcpy(mask, (void *)(uintptr_t)to, (void *)(uintptr_t)from,
+                                    (size_t)copied);
+        acre_heap_warp_free(h, mask, (void *)(uintptr_t)from);
+    }
+    return (void *)(uintptr_t)to;
+}
+
 /* Allocates one block of memory for all threads of the thread block, which all call the function.
  * `slot` points to shared memory through which the address is broadcast; nothing else may use it
  * until the call returns. */
@@ -221,6 +275,32 @@ ACRE__HEAP_FN void acre_heap_block_free(acre_heap_handle h, void *p) {
     acre__heap_barrier();
     if (acre__heap_thread() == 0)
         acre_heap_free(h, p);
+}
+
+/* Allocates one zeroed block, as acre_heap_block_malloc does; all threads zero it together. */
+ACRE__HEAP_FN void *acre_heap_block_calloc(acre_heap_handle h, size_t count, size_t bytes,
+                                           void **slot) {
+    size_t all = bytes && count > SIZE_MAX / bytes ? SIZE_MAX : count * bytes;
+    void *p = acre_heap_block_malloc(h, all, slot);
+    return p ? acre_heap_block_memset(p, 0, all) : NULL;
+}
+
+/* Resizes one block of memory for all threads of the thread block, as acre_heap_realloc does; all
+ * threads copy it together if it moves. They all pass the same `p` and `bytes`. */
+ACRE__HEAP_FN void *acre_heap_block_realloc(acre_heap_handle h, void *p, size_t bytes,
+                                            void **slot) {
+    size_t old = p ? acre_heap_usable_size(h, p) : 0;
+    acre__heap_barrier(); /* all have read the size, and finished with the block */
+    if (acre__heap_thread() == 0)
+        *slot = acre__heap_plan_move(h, p, bytes).to;
+    acre__heap_barrier();
+    void *to = *slot;
+    acre__heap_barrier();
+    if (to && p && to != p) {
+        (void)acre_heap_block_memcpy(to, p, old < bytes ? old : bytes);
+        acre_heap_block_free(h, p);
+    }
+    return to;
 }
 
 /* Allocates one block and divides it among the lanes in `mask` (for example __activemask()), all of

@@ -189,6 +189,43 @@ HEAP_KERNEL(heap_change) {
 
 /* ---- groups ---- */
 
+/* The bytes of the block are those of a pattern. */
+ACRE__HEAP_FN unsigned char *heap_resize_block(const struct heap_job *job, unsigned char *one,
+                                               size_t bytes, void **slot) {
+    uint32_t t = acre__heap_thread(), n = acre__heap_threads();
+    unsigned char *to = (unsigned char *)acre_heap_block_realloc(job->h, one, 3 * bytes, slot);
+    unsigned char *zeros = (unsigned char *)acre_heap_block_calloc(job->h, 1, bytes, slot);
+    if (!to || !zeros) {
+        heap_count(job, HEAP_NULLS, 1);
+        return to ? to : one;
+    }
+    for (size_t k = t; k < bytes; k += n) {
+        HEAP_CHECK(to[k] == (unsigned char)(k * 7 + k / 251));
+        HEAP_CHECK(zeros[k] == 0);
+    }
+    acre_heap_block_free(job->h, zeros);
+    return to;
+}
+
+/* The bytes of the block are `value`. */
+ACRE__HEAP_FN unsigned char *heap_resize_warp(const struct heap_job *job, uint32_t mask,
+                                              unsigned char *p, uint32_t bytes,
+                                              unsigned char value) {
+    uint32_t rank = acre__heap_rank_in(mask), n = acre__heap_popc32(mask);
+    unsigned char *to = (unsigned char *)acre_heap_warp_realloc(job->h, mask, p, 3 * bytes);
+    unsigned char *zeros = (unsigned char *)acre_heap_warp_calloc(job->h, mask, bytes, 1);
+    if (!to || !zeros) {
+        heap_count(job, HEAP_NULLS, 1);
+        return to ? to : p;
+    }
+    for (uint32_t k = rank; k < bytes; k += n) {
+        HEAP_CHECK(to[k] == value);
+        HEAP_CHECK(zeros[k] == 0);
+    }
+    acre_heap_warp_free(job->h, mask, zeros);
+    return to;
+}
+
 ACRE__HEAP_FN void heap_group_block(const struct heap_job *job, void **slot) {
     uint32_t t = acre__heap_thread(), n = acre__heap_threads();
     size_t bytes = 40u * n + 7 + heap_index() / n % 16, k;
@@ -213,6 +250,7 @@ ACRE__HEAP_FN void heap_group_block(const struct heap_job *job, void **slot) {
     HEAP_CHECK(acre_heap_block_memcpy(two + 5, one + 3, bytes - 5) == two + 5);
     for (k = t; k < bytes; k += n)
         HEAP_CHECK(two[bytes - 1 - k] == (bytes - 1 - k < 5 ? 0 : one[bytes - 1 - k - 2]));
+    one = heap_resize_block(job, one, bytes, slot);
     acre_heap_block_free(job->h, one);
     acre_heap_block_free(job->h, two);
 }
@@ -237,6 +275,7 @@ ACRE__HEAP_SLOW void heap_group_warp(const struct heap_job *job, uint32_t mask, 
     for (uint32_t k = rank; k < BYTES; k += n)
         HEAP_CHECK(two[BYTES - 1 - k] == (unsigned char)(i / 32));
     HEAP_CHECK(part[0] == (unsigned char)i && part[i % 70] == (unsigned char)i);
+    two = heap_resize_warp(job, mask, two, BYTES, (unsigned char)(i / 32));
     acre_heap_warp_free(job->h, mask, one);
     acre_heap_warp_free(job->h, mask, two);
     acre_heap_warp_free(job->h, mask, whole);

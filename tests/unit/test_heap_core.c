@@ -250,6 +250,54 @@ TEST(heap_calloc_and_realloc_keep_what_they_promise) {
     heap_end(&f);
 }
 
+/* Blocks of pages and of segments grow and shrink where they are, while there is room behind. */
+TEST(heap_realloc_stays_in_place_where_there_is_room) {
+    const struct {
+        size_t small, large, too_large;
+    } sizes[] = {{70000, 600000, 800000}, {3 << 20, 9 << 20, 40 << 20}};
+    for (int i = 0; i < 2; i++) {
+        struct heap_fixture f;
+        heap_begin(&f, 16, 16);
+        char *all = acre_heap_malloc(f.h, 32 << 20); /* opens every segment */
+        acre_heap_free(f.h, all);
+        char *p = acre_heap_malloc(f.h, sizes[i].large);
+        assert_non_null(p);
+        p[0] = 1;
+        p[sizes[i].small - 1] = 2;
+        assert_ptr_equal(acre_heap_realloc(f.h, p, sizes[i].small), p);
+        heap_expect_sound(f.h);
+        assert_true(acre_heap_usable_size(f.h, p) < sizes[i].small + ((size_t)2 << 20));
+        assert_ptr_equal(acre_heap_realloc(f.h, p, sizes[i].large), p);
+        assert_int_equal(p[0], 1);
+        assert_int_equal(p[sizes[i].small - 1], 2);
+        assert_true(acre_heap_usable_size(f.h, p) >= sizes[i].large);
+        heap_expect_sound(f.h);
+        /* A neighbour is in the way: the block moves. */
+        assert_ptr_equal(acre_heap_realloc(f.h, p, sizes[i].small), p);
+        char *neighbours[600];
+        size_t count = 0;
+        while (count < 600 && (neighbours[count] = acre_heap_malloc(f.h, 65536)))
+            count++;
+        assert_true(count < 600);
+        assert_null(acre_heap_realloc(f.h, p, sizes[i].large));
+        assert_int_equal(p[sizes[i].small - 1], 2);
+        for (size_t k = 0; k < count; k++)
+            if (neighbours[k] < p || neighbours[k] > p + sizes[i].large)
+                acre_heap_free(f.h, neighbours[k]);
+        char *moved = acre_heap_realloc(f.h, p, sizes[i].large);
+        assert_non_null(moved);
+        assert_ptr_not_equal(moved, p);
+        assert_int_equal(moved[sizes[i].small - 1], 2);
+        for (size_t k = 0; k < count; k++)
+            if (neighbours[k] >= p && neighbours[k] <= p + sizes[i].large)
+                acre_heap_free(f.h, neighbours[k]);
+        assert_null(acre_heap_realloc(f.h, moved, sizes[i].too_large << 10));
+        acre_heap_free(f.h, moved);
+        heap_expect_empty(&f);
+        heap_end(&f);
+    }
+}
+
 TEST(heap_group_forms_work_for_a_group_of_one) {
     struct heap_fixture f;
     heap_begin(&f, 4, 4);
@@ -274,6 +322,25 @@ TEST(heap_group_forms_work_for_a_group_of_one) {
     (void)acre_heap_block_memcpy(b, a, 100);
     (void)acre_heap_warp_memset(1, b, 0, 100);
     assert_memory_equal(a, b, 100);
+    for (size_t bytes = 50; bytes < 500000; bytes *= 3) { /* both stay, move and grow in place */
+        a[0] = b[0] = 5;
+        a[49] = b[49] = 6;
+        a = acre_heap_warp_realloc(f.h, 1, a, bytes);
+        b = acre_heap_block_realloc(f.h, b, bytes, &slot);
+        assert_true(a && b && a != b && acre_heap_usable_size(f.h, a) >= bytes);
+        assert_int_equal(a[0] + b[0] + a[49] + b[49], 22);
+    }
+    acre_heap_warp_free(f.h, 1, a);
+    acre_heap_block_free(f.h, b);
+    a = acre_heap_warp_calloc(f.h, 1, 100, 9);
+    b = acre_heap_block_calloc(f.h, 9, 100, &slot);
+    assert_true(a && b);
+    for (int i = 0; i < 900; i++)
+        assert_int_equal(a[i] + b[i], 0);
+    assert_null(acre_heap_warp_calloc(f.h, 1, SIZE_MAX / 2, 3));
+    assert_null(acre_heap_block_calloc(f.h, SIZE_MAX / 2, 3, &slot));
+    assert_null(acre_heap_warp_realloc(f.h, 1, a + 1, 10));
+    assert_null(acre_heap_block_realloc(f.h, b + 1, 10, &slot));
     acre_heap_warp_free(f.h, 1, a);
     acre_heap_block_free(f.h, b);
     acre_heap_free(f.h, whole);

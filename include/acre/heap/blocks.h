@@ -278,6 +278,70 @@ ACRE__HEAP_FN void acre__heap_free_pages(acre_heap_handle h, uint32_t page, uint
     }
 }
 
+/* ---- resizing in place ---- */
+
+/* Changes the length of a block of pages. Returns 0 if the pages behind it are not free. */
+ACRE__HEAP_FN int acre__heap_resize_run(acre_heap_handle h, uint32_t page, uint32_t had,
+                                        uint32_t count) {
+    uint32_t segment = page >> 5, at = page & 31;
+    if (at + count > ACRE__HEAP_PAGES)
+        return 0;
+    if (count > had) {
+        uint32_t *mask = &h.segments[segment].free_pages;
+        uint32_t more = acre__heap_mask(count - had) << (at + had);
+        uint32_t before = acre__heap_and32(mask, ~more, chip);
+        if ((before & more) != more) {
+            if (before & more)
+                acre__heap_give(h, segment, before & more);
+            return 0;
+        }
+        acre__heap_note_taken(h, segment, before, before & ~more);
+    } else {
+        acre__heap_label(h, page + count, had - count, 0);
+    }
+    acre__heap_label(h, page, count, acre__heap_info(ACRE__HEAP_RUN, 0, count));
+    if (count < had) {
+        acre__heap_fence();
+        acre__heap_release(h, page + count, had - count);
+    }
+    return 1;
+}
+
+/* Changes the length of a block of segments. Returns 0 if those behind it are not free. */
+ACRE__HEAP_FN int acre__heap_resize_segments(acre_heap_handle h, uint32_t first, uint32_t had,
+                                             uint32_t count) {
+    if (count > had) {
+        uint64_t opened = acre__heap_load64(&h.control->opened, relaxed);
+        if (first + count > opened ||
+            acre__heap_take_segments(h, first + had, count - had) != count - had)
+            return 0;
+    }
+    acre__heap_store32(&h.segments[first].length, count, relaxed);
+    if (count < had) {
+        acre__heap_fence();
+        acre__heap_give_segments(h, first + count, had - count);
+    }
+    return 1;
+}
+
+/* Resizes a block of pages or segments that belongs to the caller, if it stays one of its kind.
+ * Returns 0 if it must move. */
+ACRE__HEAP_SLOW int acre__heap_resize(acre_heap_handle h, const void *p, size_t bytes) {
+    uint32_t page = (uint32_t)(((uintptr_t)p - (uintptr_t)h.base) >> ACRE__HEAP_PAGE_LOG2);
+    uint32_t info = acre__heap_load32(&acre__heap_page_of(h, page)->info, relaxed);
+    int is_run = bytes > ACRE__HEAP_CLASS_MOST && bytes <= ACRE__HEAP_RUN_MOST;
+    if (ACRE__HEAP_KIND(info) == ACRE__HEAP_RUN && is_run)
+        return acre__heap_resize_run(h, page, ACRE__HEAP_LENGTH(info),
+                                     (uint32_t)((bytes - 1) >> ACRE__HEAP_PAGE_LOG2) + 1);
+    if (ACRE__HEAP_KIND(info) != ACRE__HEAP_LARGE || bytes <= ACRE__HEAP_RUN_MOST ||
+        bytes > (uint64_t)h.max_segments << ACRE__HEAP_SEGMENT_LOG2)
+        return 0;
+    return acre__heap_resize_segments(
+        h, page >> 5, acre__heap_load32(&acre__heap_segment_of(h, page)->length, relaxed),
+        (uint32_t)((bytes - 1) >> ACRE__HEAP_SEGMENT_LOG2) + 1);
+}
+typedef int (*acre__heap_resize_fn)(acre_heap_handle h, const void *p, size_t bytes);
+
 /* ---- free ---- */
 
 enum {
