@@ -250,6 +250,7 @@ static void print_timeline(const struct show_memory *memory) {
     char text[CLI_NUMBER_BYTES], bytes[CLI_NUMBER_BYTES];
     size_t width = cli_width(stdout) ? cli_width(stdout) : 80;
     size_t room = width > 50 ? width - 30 : 20;
+    bool has_peak = false;
     printf("Live memory over time: each line has the peak of %s\n",
            cli_duration(memory->time.step_ns, text));
     for (size_t i = 0; i <= memory->time.at; i++) {
@@ -260,7 +261,9 @@ static void print_timeline(const struct show_memory *memory) {
         for (size_t k = 0; k < bar; k++) {
             putchar('#');
         }
-        printf("%s\n", most == memory->peak_bytes ? " peak" : "");
+        bool is_peak = most == memory->peak_bytes && !has_peak; /* later lines may be as high */
+        printf("%s\n", is_peak ? " peak" : "");
+        has_peak |= is_peak;
     }
     putchar('\n');
 }
