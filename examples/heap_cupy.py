@@ -71,7 +71,8 @@ def main():
     call("acre_open", b"cuda:0", None, ctypes.byref(device))
     call("acre_heap_create", device, None, ctypes.byref(heap))
     call("acre_heap_get_handle", heap, ctypes.byref(handle))
-    by_value = numpy.frombuffer(bytes(handle), dtype=numpy.dtype((numpy.void, ctypes.sizeof(Handle))))[0]
+    # CuPy passes an array of one element by value.
+    by_value = numpy.frombuffer(bytes(handle), dtype=numpy.dtype((numpy.void, ctypes.sizeof(Handle))))
 
     with open(sys.argv[2], encoding="utf-8") as header:
         module = cupy.RawModule(code=header.read() + KERNELS, options=("-std=c++17",))

@@ -192,10 +192,10 @@ ACRE__HEAP_FN acre__heap_move acre__heap_plan_move(acre_heap_handle h, void *p, 
 
 /* Resizes a block and keeps its contents up to the smaller size. A block that is large enough stays
  * in place if it has at most 32 bytes or is less than twice as large as needed. A block of more
- * than 32 KiB also grows and shrinks in place, if the memory behind it is free and it stays a block
- * of pages (up to 1 MiB) or of segments (above). Debug builds always move a block. NULL for `p`
- * allocates a block. If the result is NULL, the old block is unchanged. An address that is not a
- * live block returns NULL and counts as an invalid free. */
+ * than 32 KiB also grows and shrinks in place, if it stays a block of pages (up to 1 MiB) or of
+ * segments (above), and what is behind it was used before and is free now. Debug builds always move
+ * a block. NULL for `p` allocates a block. If the result is NULL, the old block is unchanged. An
+ * address that is not a live block returns NULL and counts as an invalid free. */
 ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes) {
     acre__heap_move move = acre__heap_plan_move(h, p, bytes);
     if (move.to && p && move.to != p) {

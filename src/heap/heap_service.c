@@ -48,6 +48,7 @@ void acre__heap_retry(acre_heap *heap, int is_handle) {
     acre__store(&heap->short_ns, 0, memory_order_relaxed);
     heap->retry_ns = now;
     heap->is_full = heap->committed >= heap->limit;
+    heap->is_refused = 0;
     acre__heap_say(heap);
 }
 

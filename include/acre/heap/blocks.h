@@ -289,6 +289,8 @@ ACRE__HEAP_FN int acre__heap_resize_run(acre_heap_handle h, uint32_t page, uint3
     if (count > had) {
         uint32_t *mask = &h.segments[segment].free_pages;
         uint32_t more = acre__heap_mask(count - had) << (at + had);
+        if ((acre__heap_load32(mask, relaxed) & more) != more)
+            return 0;
         uint32_t before = acre__heap_and32(mask, ~more, chip);
         if ((before & more) != more) {
             if (before & more)
@@ -307,13 +309,29 @@ ACRE__HEAP_FN int acre__heap_resize_run(acre_heap_handle h, uint32_t page, uint3
     return 1;
 }
 
-/* Changes the length of a block of segments. Returns 0 if those behind it are not free. */
+/* Returns 1 if segments are in the tree of whole ones. Their records are initialised then, which
+ * `opened` alone does not say: it is raised before. */
+ACRE__HEAP_FN int acre__heap_are_whole(acre_heap_handle h, uint32_t first, uint32_t count) {
+    const uint64_t *words = acre__heap_tree(h, ACRE__HEAP_RUNS - 1) + acre__heap_level(0);
+    for (uint32_t i = first; i < first + count; i++)
+        if (!(acre__heap_load64(words + (i >> 6), acquire) >> (i & 63) & 1))
+            return 0;
+    return 1;
+}
+
+/* Changes the length of a block of segments. Returns 0 if those behind it are not free, or if
+ * another warp holds the lock (acre__heap_claim_segments). */
 ACRE__HEAP_FN int acre__heap_resize_segments(acre_heap_handle h, uint32_t first, uint32_t had,
                                              uint32_t count) {
     if (count > had) {
-        uint64_t opened = acre__heap_load64(&h.control->opened, relaxed);
-        if (first + count > opened ||
-            acre__heap_take_segments(h, first + had, count - had) != count - had)
+        uint32_t more = count - had, taken = 0;
+        if (count > h.max_segments - first || !acre__heap_are_whole(h, first + had, more))
+            return 0;
+        if (!acre__heap_exch32(&h.control->lock, 1, acquire)) {
+            taken = acre__heap_take_segments(h, first + had, more);
+            acre__heap_store32(&h.control->lock, 0, release);
+        }
+        if (taken != more)
             return 0;
     }
     acre__heap_store32(&h.segments[first].length, count, relaxed);

@@ -20,6 +20,7 @@
  * - operator new and delete, which call CUDA's own malloc and free, except in builds with -G.
  *   Passing a pointer from new to free, or from malloc to delete, is a bug in C++ too; it counts as
  *   a foreign free. A file that also defines ACRE_HEAP_AS_NEW replaces them, too, in device code.
+ *   Without memory new calls the constructor at NULL, as CUDA's does: use malloc to check.
  *
  * In C and C++ for the CPU, a kernel is a function run by acre_soft_launch. A call inside a kernel
  * uses the heap; any other call uses the C library (acre_soft_in_kernel distinguishes them). Here
@@ -98,6 +99,26 @@ __device__ void operator delete(void *p, size_t) noexcept {
 __device__ void operator delete[](void *p, size_t) noexcept {
     free(p);
 }
+#ifdef __cpp_aligned_new
+__device__ void *operator new(size_t bytes, std::align_val_t align) {
+    return __nv_aligned_device_malloc_impl(bytes, (size_t)align);
+}
+__device__ void *operator new[](size_t bytes, std::align_val_t align) {
+    return __nv_aligned_device_malloc_impl(bytes, (size_t)align);
+}
+__device__ void operator delete(void *p, std::align_val_t) noexcept {
+    free(p);
+}
+__device__ void operator delete[](void *p, std::align_val_t) noexcept {
+    free(p);
+}
+__device__ void operator delete(void *p, size_t, std::align_val_t) noexcept {
+    free(p);
+}
+__device__ void operator delete[](void *p, size_t, std::align_val_t) noexcept {
+    free(p);
+}
+#endif
 #endif
 #endif
 

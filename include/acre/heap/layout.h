@@ -102,9 +102,9 @@ typedef struct acre_heap_control {
     uint64_t failed, failed_bytes, bad_alignment;
     uint64_t double_frees, foreign_frees, interior_frees;
     uint64_t waits;
-    uint64_t lost_slots; /* counted as free, but not found: their records were damaged */
     /* For debug builds, see acre/heap/debug.h. */
     uint64_t marked, overruns, overrun_at, unmarked;
+    uint64_t lost_slots; /* counted as free, but not found: their records were damaged */
     uint64_t unused_counts[4];
     /* How widely a class is spread, see below: read often, written rarely. */
     uint32_t spread[ACRE_HEAP_CLASSES];

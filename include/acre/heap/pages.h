@@ -571,14 +571,16 @@ ACRE__HEAP_SLOW uint32_t acre__heap_claim_rest(acre_heap_handle h, uint32_t coun
     uint32_t spin = acre__heap_spin(), busy = 0;
     uint32_t low = acre__heap_log2(count), high = low + ((count & (count - 1)) != 0);
     uint32_t places = align == 1 ? 0xffffffffu : acre__heap_every(align);
-    for (uint32_t tries = 0; tries <= h.max_segments; tries++) { /* each opens a segment, or ends */
+    for (uint32_t opens = 0; opens <= h.max_segments;) {
         uint32_t page = acre__heap_search(h, high, count, places, spin);
         if (page == ACRE__HEAP_NONE && low != high)
             page = acre__heap_search(h, low, count, places, spin);
         if (page != ACRE__HEAP_NONE)
             return page;
-        if (acre__heap_open(h))
+        if (acre__heap_open(h)) {
+            opens++;
             continue;
+        }
         uint32_t cleared = acre__heap_clear_desks(h);
         if (!cleared || busy++ > (cleared > 1 ? ACRE__HEAP_DESK_TRIES : 2))
             break;

@@ -23,7 +23,7 @@ enum {
     ACRE__HEAP_ROOMY = 0, /* a quarter of the slots is free: good for refilling an arena */
     ACRE__HEAP_SOME = 1,  /* at least one slot is free: used if there is nothing better */
     ACRE__HEAP_TRIES = 64,
-    ACRE__HEAP_SEARCH = 1 << 18, /* words: about 10 ms */
+    ACRE__HEAP_SEARCH = 1 << 18, /* words: tens of milliseconds */
     ACRE__HEAP_FLUSHES = 16      /* tries, since other warps attach slabs while one detaches them */
 };
 
@@ -481,16 +481,21 @@ ACRE__HEAP_FN acre__heap_grant acre__heap_attach(acre_heap_handle h, uint32_t at
     return reserved->count ? find(h, reserved) : grant;
 }
 
-/* Takes slots of a slab without an arena: all warps can use the rest of the slab. */
+/* Takes slots of a slab without an arena: all warps can use the rest of the slab. A slab whose free
+ * slots are lost is left behind for the next one: each such search takes its count down. */
 ACRE__HEAP_SLOW acre__heap_grant acre__heap_take_apart(acre_heap_handle h, uint32_t size_class,
                                                        uint32_t wanted,
                                                        acre__heap_reserved *reserved) {
     acre__heap_grant grant = {0, 0, 0, 0, 0};
-    uint32_t slab = acre__heap_refill(h, size_class, wanted, &grant, reserved);
-    if (slab == ACRE__HEAP_EMPTY)
-        return grant;
-    acre__heap_detach(h, size_class, slab);
-    return reserved->count ? acre__heap_find_reserved(h, reserved) : grant;
+    while (!grant.count) {
+        uint32_t slab = acre__heap_refill(h, size_class, wanted, &grant, reserved);
+        if (slab == ACRE__HEAP_EMPTY)
+            break;
+        acre__heap_detach(h, size_class, slab);
+        if (reserved->count)
+            grant = acre__heap_find_reserved(h, reserved);
+    }
+    return grant;
 }
 
 /* Takes slots for a leader, possibly fewer than wanted, or none. While an arena is being refilled
