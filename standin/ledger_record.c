@@ -44,8 +44,10 @@ const char *acre__record_place(const void *address, char *text, size_t text_byte
     uintptr_t at = (uintptr_t)address - 1;
     const char *file;
     uint64_t offset;
-    if (!address)
-        return strcpy(text, "?");
+    if (!address) {
+        snprintf(text, text_bytes, "?");
+        return text;
+    }
     if (!acre__symbol_module(at, &file, &offset)) {
         snprintf(text, text_bytes, "0x%" PRIxPTR, at);
         return text;
