@@ -187,22 +187,21 @@ struct groups {
     struct group rest; /* entries that found no memory for a group */
 };
 
-static int by_key(const void *a, const void *b) {
-    const struct group *x = a, *y = b;
-    if (x->stack != y->stack)
-        return x->stack < y->stack ? -1 : 1;
+/* Orders groups of the same stack or text by what they are and whose. */
+static int by_owner(const struct group *x, const struct group *y) {
     if (x->what != y->what)
         return (uintptr_t)x->what < (uintptr_t)y->what ? -1 : 1;
     return x->label == y->label ? 0 : (uintptr_t)x->label < (uintptr_t)y->label ? -1 : 1;
 }
 
+static int by_stack(const void *a, const void *b) {
+    const struct group *x = a, *y = b;
+    return x->stack == y->stack ? by_owner(x, y) : x->stack < y->stack ? -1 : 1;
+}
+
 static int by_text(const void *a, const void *b) {
     const struct group *x = a, *y = b;
-    if (x->text != y->text)
-        return x->text < y->text ? -1 : 1;
-    if (x->what != y->what)
-        return (uintptr_t)x->what < (uintptr_t)y->what ? -1 : 1;
-    return x->label == y->label ? 0 : (uintptr_t)x->label < (uintptr_t)y->label ? -1 : 1;
+    return x->text == y->text ? by_owner(x, y) : x->text < y->text ? -1 : 1;
 }
 
 static int by_bytes(const void *a, const void *b) {
@@ -235,7 +234,7 @@ static void groups_merge(struct groups *groups, int (*order)(const void *, const
  * help. */
 static void groups_add(struct groups *groups, const struct acre__origin *entry) {
     if (groups->count == groups->capacity) {
-        groups_merge(groups, by_key);
+        groups_merge(groups, by_stack);
         size_t capacity = groups->capacity ? 2 * groups->capacity : 1024;
         struct group *at = groups->count < groups->capacity / 2
                                ? NULL
@@ -278,7 +277,7 @@ static void groups_collect(struct groups *groups) {
     pthread_once(&shards_once, shards_init);
     for (unsigned i = 0; i < ORIGIN_SHARDS; i++)
         shard_collect(&shards[i], groups);
-    groups_merge(groups, by_key);
+    groups_merge(groups, by_stack);
 }
 
 static uint64_t stack_text_hash(uint32_t stack) {

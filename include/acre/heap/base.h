@@ -122,10 +122,10 @@ ACRE__HEAP_PTX_ALL(64, "l")
  * Fences, and what they do to the caches, cost far more than the atomics. Plain stores need a fence
  * before they are published.
  *
- * PTX does not promise this; it is how chips of compute capability 9.0 behave in tests that ran for
- * hours. On code for all others, and on the CPU, `chip` is acquire and release. A file can choose
- * with ACRE_HEAP_FULL_ORDER or ACRE_HEAP_CHIP_ORDER. Code for 9.0 that a driver translates for a
- * newer GPU keeps the weak order: compile for that GPU, or with ACRE_HEAP_FULL_ORDER. */
+ * PTX does not promise this; it is how an H200 (compute capability 9.0) behaved in soak tests. In
+ * code for all others, and on the CPU, `chip` is acquire and release. A file can choose with
+ * ACRE_HEAP_FULL_ORDER or ACRE_HEAP_CHIP_ORDER. Code for 9.0 that a driver translates for a newer
+ * GPU keeps the weak order: compile for that GPU, or with ACRE_HEAP_FULL_ORDER. */
 #if defined(ACRE_HEAP_FULL_ORDER) ||                                                               \
     (!defined(ACRE_HEAP_CHIP_ORDER) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900)
 #define ACRE__HEAP_CHIP(full, chip) full

@@ -23,7 +23,7 @@ enum {
     ACRE__HEAP_ROOMY = 0, /* a quarter of the slots is free: good for refilling an arena */
     ACRE__HEAP_SOME = 1,  /* at least one slot is free: used if there is nothing better */
     ACRE__HEAP_TRIES = 64,
-    ACRE__HEAP_SEARCH = 1 << 18, /* words: tens of milliseconds */
+    ACRE__HEAP_SEARCH = 1 << 18, /* words; not timed on a GPU */
     ACRE__HEAP_FLUSHES = 16      /* tries, since other warps attach slabs while one detaches them */
 };
 
