@@ -19,9 +19,9 @@ static const char symbolize_doc[] =
     "Call stacks have frames such as ./program+0x11d8 if ACRE_STACKS is set without\n"
     "ACRE_DEBUG, or if libdw.so.1 was not installed. The command copies the text of\n"
     "FILE, or of standard input, and replaces each such frame by the function and\n"
-    "line, such as 'main at main.c:14'. A frame whose file is missing or has no\n"
-    "debug information (cc -g) stays. An argument that is itself a frame is\n"
-    "resolved alone.\n"
+    "line, such as 'main at main.c:14', or puts the function in front of it if the\n"
+    "file has no debug information (cc -g). A frame whose file is missing or has\n"
+    "not even symbols stays. An argument that is itself a frame is resolved alone.\n"
     "\n"
     "Needs libdw.so.1 (Debian and Ubuntu: libdw1).\n"
     "\n"
@@ -37,8 +37,8 @@ static const char symbolize_doc[] =
     "  64  wrong usage\n";
 
 /* Resolves the frame in [begin, end): a path, "+0x" and hexadecimal digits. Returns false if it is
- * none or unknown. */
-static bool frame_print(const char *begin, const char *end, FILE *out) {
+ * none or unknown, or if it is named and only its name is known. */
+static bool frame_print(const char *begin, const char *end, bool is_named, FILE *out) {
     const char *digits = end;
     while (digits > begin && strchr("0123456789abcdef", digits[-1])) {
         digits--;
@@ -47,14 +47,16 @@ static bool frame_print(const char *begin, const char *end, FILE *out) {
     if (length < 1 || length > 16 || digits - begin < 4 || memcmp(digits - 3, "+0x", 3) != 0) {
         return false;
     }
-    char *text = frame_resolve(begin, (size_t)(digits - 3 - begin), strtoull(digits, NULL, 16));
-    bool is_found = text != NULL;
-    if (is_found) {
+    bool has_line = false;
+    char *text =
+        frame_resolve(begin, (size_t)(digits - 3 - begin), strtoull(digits, NULL, 16), &has_line);
+    bool is_news = text && (has_line || !is_named);
+    if (is_news) {
         fputs(text, out);
     }
-    unresolved += !is_found;
+    unresolved += !text;
     free(text);
-    return is_found;
+    return is_news;
 }
 
 /* Copies a line word by word. Words end at blanks, tabs and line breaks; a frame may be in brackets
@@ -64,10 +66,11 @@ static void line_print(const char *line, size_t length, FILE *out) {
     const char *at = line, *end = line + length;
     while (at < end) {
         const char *word = at;
+        bool is_named = word - line >= 4 && memcmp(word - 4, " in ", 4) == 0;
         while (at < end && *at && !strchr(around, *at)) {
             at++;
         }
-        if (at > word && !frame_print(word, at, out)) {
+        if (at > word && !frame_print(word, at, is_named, out)) {
             fwrite(word, 1, (size_t)(at - word), out);
         }
         while (at < end && (!*at || strchr(around, *at))) {
@@ -102,12 +105,12 @@ static int symbolize_one(const char *word) {
         return result;
     }
     int error = errno;
-    if (frame_print(word, word + strlen(word), stdout)) {
+    if (frame_print(word, word + strlen(word), false, stdout)) {
         fputc('\n', stdout);
         return CLI_OK;
     }
     if (strstr(word, "+0x")) {
-        cli_say("%.200s: the file is missing or has no debug information for this address", word);
+        cli_say("%.200s: the file is missing or has no symbol for this address", word);
         return CLI_FINDING;
     }
     cli_say("%.200s: %s", word, strerror(error));
@@ -151,8 +154,8 @@ int cmd_symbolize(int argc, char **argv) {
     }
     frames_close();
     if (unresolved && result == CLI_OK) {
-        cli_say("%" PRIu64 " %s not resolved: the file is not here, or has no debug "
-                "information (cc -g)",
+        cli_say("%" PRIu64 " %s not resolved: the file is not here, or has no "
+                "symbols",
                 unresolved, unresolved == 1 ? "frame was" : "frames were");
     }
     return result;

@@ -2,6 +2,8 @@
  * untrusted input, so only regular files are opened. */
 #include "frames.h"
 
+#include <dlfcn.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,6 +19,16 @@ struct module {
 
 static struct module *modules;
 
+/* Loads a C++ library, if there is one, since it can demangle names. */
+static void load_demangler(void) {
+    static bool is_loaded;
+    if (!is_loaded && !dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL)) {
+        (void)dlopen("libc++abi.so.1", RTLD_NOW | RTLD_GLOBAL);
+    }
+    is_loaded = true;
+    acre__lines_use_demangler();
+}
+
 /* Returns the debug information of a file, opened once; NULL without. */
 static struct acre__lines *module_lines(const char *path, size_t bytes) {
     struct module *module = modules;
@@ -30,18 +42,23 @@ static struct acre__lines *module_lines(const char *path, size_t bytes) {
         module->next = modules;
         modules = module;
         if (stat(module->path, &info) == 0 && S_ISREG(info.st_mode)) {
+            load_demangler();
             module->lines = acre__lines_open_file(module->path);
         }
     }
     return module->lines;
 }
 
-char *frame_resolve(const char *path, size_t path_bytes, uint64_t offset) {
+char *frame_resolve(const char *path, size_t path_bytes, uint64_t offset, bool *has_line) {
     struct acre__line line;
     struct acre__lines *lines =
         memchr(path, '\0', path_bytes) ? NULL : module_lines(path, path_bytes);
-    if (!lines || !acre__lines_find(lines, offset, &line) || !line.file[0]) {
+    if (!lines || !acre__lines_find(lines, offset, &line)) {
         return NULL;
+    }
+    *has_line = line.file[0] != '\0';
+    if (!*has_line) {
+        return cli_format("%s in %.*s+0x%" PRIx64, line.function, (int)path_bytes, path, offset);
     }
     return cli_format("%s at %s:%d", line.function[0] ? line.function : "code", line.file,
                       line.line);

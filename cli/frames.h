@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns "main at main.c:14" for an offset in a file; the caller frees it. NULL if the file is
- * missing, is not a regular file or has no debug information for it. Files stay open until
- * frames_close. */
-char *frame_resolve(const char *path, size_t path_bytes, uint64_t offset);
+/* Returns "main at main.c:14" for an offset in a file, or "main in program+0x11d8" if the file has
+ * a symbol but no debug information for it; the caller frees it. NULL if the file is missing, is
+ * not a regular file or has neither. Files stay open until frames_close. */
+char *frame_resolve(const char *path, size_t path_bytes, uint64_t offset, bool *has_line);
 
 /* Returns true if libdw.so.1, which reads debug information, is installed. */
 bool frames_are_possible(void);

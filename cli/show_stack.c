@@ -3,6 +3,7 @@
 #include "show_stack.h"
 
 #include <inttypes.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,8 @@ static char *frame_text(const struct trace_reader *reader, uint64_t module, uint
     if (!name) {
         return cli_format("0x%" PRIx64, offset);
     }
-    char *text = frame_resolve(name->text, name->bytes, offset);
+    bool has_line;
+    char *text = frame_resolve(name->text, name->bytes, offset, &has_line);
     if (!text) {
         char *path = show_text(name->text, name->bytes);
         text = cli_format("%s+0x%" PRIx64, path, offset);
@@ -65,22 +67,84 @@ size_t show_stack_frames(const struct trace_reader *reader, uint64_t stack,
     return count;
 }
 
-/* Without the folders of the file. */
-static const char *without_folders(char *frame) {
-    char *file = strstr(frame, " at "), *slash = strrchr(frame, '/');
-    if (file && slash > file) {
-        memmove(file + strlen(" at "), slash + 1, strlen(slash + 1) + 1);
+/* Returns where the parameters of a C++ function begin, or NULL. Brackets may also belong to a
+ * template's arguments, to operator() or to an anonymous namespace. */
+static char *parameters_find(char *frame) {
+    static const char call[] = "operator", anonymous[] = "(anonymous namespace)";
+    int depth = 0;
+    for (char *at = frame; *at; at++) {
+        depth += (*at == '<') - (*at == '>' && depth > 0);
+        bool is_call = (size_t)(at - frame) >= strlen(call) &&
+                       memcmp(at - strlen(call), call, strlen(call)) == 0;
+        if (*at == '(' && depth == 0 && !is_call &&
+            strncmp(at, anonymous, strlen(anonymous)) != 0) {
+            return at;
+        }
     }
+    return NULL;
+}
+
+/* Removes the folders of the file and the parameters, and shortens a long name. */
+static const char *frame_shorten(char *frame) {
+    enum { MOST = 60 };
+    char *line = strstr(frame, " at "), *module = strstr(frame, " in ");
+    char *where = line ? line : module, *slash = strrchr(frame, '/');
+    if (!where) {
+        return frame;
+    }
+    if (slash > where) {
+        memmove(where + strlen(" at "), slash + 1, strlen(slash + 1) + 1);
+    }
+    char *parameters = parameters_find(frame);
+    char *end = parameters && parameters < where ? parameters : where;
+    if (end - frame > MOST) {
+        end = frame + MOST;
+        memset(end - 3, '.', 3);
+    }
+    memmove(end, where, strlen(where) + 1);
     return frame;
+}
+
+/* Returns how many innermost frames two stacks share. */
+static size_t frames_shared(const struct trace_name *a, const struct trace_name *b) {
+    size_t at = 0, count = 0;
+    while (at < a->bytes && at < b->bytes && a->text[at] == b->text[at]) {
+        count += a->text[at++] == ' ';
+    }
+    bool is_end = (at == a->bytes || a->text[at] == ' ') && (at == b->bytes || b->text[at] == ' ');
+    return count + (is_end && at > 0 && a->text[at - 1] != ' ');
+}
+
+/* Finds which frames tell a stack from the others: not the first ones, if all stacks of the trace
+ * have them, since these belong to a function that all allocations go through; and those up to the
+ * first one that no other stack has there. */
+static void frames_that_differ(const struct trace_reader *reader, const struct trace_name *stack,
+                               size_t count, size_t *first, size_t *last) {
+    size_t least = SIZE_MAX, most = 0;
+    for (size_t i = 0; i < reader->name_count; i++) {
+        const struct trace_name *other = &reader->names[i];
+        if (other->kind == ACRE__TRACE_STACK && other->number != stack->number) {
+            size_t shared = frames_shared(stack, other);
+            least = shared < least ? shared : least;
+            most = shared > most ? shared : most;
+        }
+    }
+    *first = least == SIZE_MAX || least >= count ? 0 : least;
+    *last = most > *first + 1 ? most : *first + 1;
+    *last = *last < count ? *last : count - 1;
 }
 
 char *show_stack_name(const struct trace_reader *reader, uint64_t stack) {
     char *frames[SHOW_STACK_FRAMES];
-    size_t count = show_stack_frames(reader, stack, frames);
-    char *name = count == 0   ? cli_format("stack %" PRIu64, stack)
-                 : count == 1 ? cli_format("%s", without_folders(frames[0]))
-                              : cli_format("%s from %s", without_folders(frames[0]),
-                                           without_folders(frames[1]));
+    size_t count = show_stack_frames(reader, stack, frames), first, last;
+    if (count == 0) {
+        return cli_format("stack %" PRIu64, stack);
+    }
+    frames_that_differ(reader, name_find(reader, ACRE__TRACE_STACK, stack), count, &first, &last);
+    const char *between = last > first + 1 ? " ..." : "";
+    char *name = last == first ? cli_format("%s", frame_shorten(frames[first]))
+                               : cli_format("%s%s from %s", frame_shorten(frames[first]), between,
+                                            frame_shorten(frames[last]));
     for (size_t i = 0; i < count; i++) {
         free(frames[i]);
     }

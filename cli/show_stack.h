@@ -6,13 +6,14 @@
 
 enum { SHOW_STACK_FRAMES = 64 };
 
-/* Writes the frames of a stack, innermost first, as "main at main.c:14", or "program+0x11d8" if the
- * program is missing or has no debug information. Returns the number of frames; the caller frees
- * each. */
+/* Writes the frames of a stack, innermost first, as "main at main.c:14", "main in program+0x11d8"
+ * if the program has no debug information, or "program+0x11d8" if it is missing. Returns the number
+ * of frames; the caller frees each. */
 size_t show_stack_frames(const struct trace_reader *reader, uint64_t stack,
                          char *frames[SHOW_STACK_FRAMES]);
 
-/* The innermost frame and its caller, without folders; the caller frees it. */
+/* Returns the frames that tell a stack from others of the trace, shortened: the innermost one that
+ * not all stacks have, and its caller or the first one that differs; the caller frees it. */
 char *show_stack_name(const struct trace_reader *reader, uint64_t stack);
 
 #endif

@@ -16,6 +16,7 @@ struct dwfl;
 struct dwfl_module;
 struct dwfl_line;
 
+typedef char *demangle_fn(const char *, char *, size_t *, int *);
 typedef int find_elf_fn(struct dwfl_module *, void **, const char *, uint64_t, char **, void **);
 typedef int find_debug_fn(struct dwfl_module *, void **, const char *, uint64_t, const char *,
                           const char *, uint32_t, char **);
@@ -47,8 +48,6 @@ struct libdw {
     void *(*unit_source)(void *, uint64_t);
     const char *(*line_file)(void *, uint64_t *, uint64_t *);
     int (*line_number)(void *, int *);
-    /* Of a C++ library in the process, or NULL. */
-    char *(*demangle)(const char *, char *, size_t *, int *);
 };
 
 struct acre__lines {
@@ -98,7 +97,6 @@ static int libdw_find(struct libdw *dw) {
         {"dwarf_linesrc", &dw->line_file},
         {"dwarf_lineno", &dw->line_number},
     };
-    (void)find_function(RTLD_DEFAULT, "__cxa_demangle", &dw->demangle);
     int is_there = library != NULL;
     for (size_t i = 0; is_there && i < sizeof wanted / sizeof *wanted; i++)
         is_there = find_function(library, wanted[i].name, wanted[i].place);
@@ -131,6 +129,24 @@ static const struct libdw *libdw_load(void) {
 
 int acre__lines_are_there(void) {
     return libdw_load() != NULL;
+}
+
+/* __cxa_demangle of a C++ library in the process. NULL until acre__lines_use_demangler finds it. */
+static _Atomic(demangle_fn *) demangler;
+
+void acre__lines_use_demangler(void) {
+    static const char *const libraries[] = {"libstdc++.so.6", "libc++abi.so.1"};
+    demangle_fn *found = atomic_load_explicit(&demangler, memory_order_acquire);
+    if (found || find_function(RTLD_DEFAULT, "__cxa_demangle", &found))
+        atomic_store_explicit(&demangler, found, memory_order_release);
+    /* Python loads libraries such that their functions are not found by default. */
+    for (size_t i = 0; !found && i < sizeof libraries / sizeof *libraries; i++) {
+        void *library = dlopen(libraries[i], RTLD_NOW | RTLD_NOLOAD);
+        if (library && find_function(library, "__cxa_demangle", &found))
+            atomic_store_explicit(&demangler, found, memory_order_release);
+        else if (library)
+            dlclose(library);
+    }
 }
 
 static struct acre__lines *lines_make(void) {
@@ -177,12 +193,13 @@ struct acre__lines *acre__lines_open_file(const char *path) {
     return NULL;
 }
 
-/* Copies a function's name. A C++ library in the process has a function that demangles it. */
-static void copy_name(const struct libdw *dw, const char *name, char *out, size_t bytes) {
+/* Copies a function's name, demangled if possible. */
+static void copy_name(const char *name, char *out, size_t bytes) {
+    demangle_fn *demangle = atomic_load_explicit(&demangler, memory_order_acquire);
     char *plain = NULL;
     int status = -1;
-    if (dw->demangle && strncmp(name, "_Z", 2) == 0)
-        plain = dw->demangle(name, NULL, NULL, &status);
+    if (demangle && strncmp(name, "_Z", 2) == 0)
+        plain = demangle(name, NULL, NULL, &status);
     snprintf(out, bytes, "%s", plain && status == 0 ? plain : name);
     free(plain);
 }
@@ -215,7 +232,7 @@ int acre__lines_find(struct acre__lines *lines, uint64_t address, struct acre__l
         return 0;
     const char *name = dw->name(module, address);
     if (name)
-        copy_name(lines->dw, name, found->function, sizeof found->function);
+        copy_name(name, found->function, sizeof found->function);
     const char *file = find_source(dw, module, address, &found->line);
     if (file)
         snprintf(found->file, sizeof found->file, "%s", file);

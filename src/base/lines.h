@@ -8,7 +8,7 @@
 struct acre__lines;
 
 struct acre__line {
-    char function[256]; /* "" if unknown; demangled if a C++ library is loaded */
+    char function[256]; /* "" if unknown */
     char file[256];     /* "" if unknown */
     int line;
 };
@@ -22,6 +22,10 @@ void acre__lines_close(struct acre__lines *lines); /* NULL is a no-op */
 /* Loads libdw.so.1, once. Returns 1 if it is installed. Call it without a lock, since it takes the
  * lock of the dynamic loader; the functions above then do not. */
 int acre__lines_are_there(void);
+
+/* Finds the function of a C++ library in the process that demangles names; from then on, names are
+ * demangled. Thread-safe. Call it without a lock. */
+void acre__lines_use_demangler(void);
 
 /* Looks up an address: of the process, or an offset in the file. Returns 0 if neither function nor
  * line is known. */

@@ -99,11 +99,21 @@ static int is_own(const struct acre__line *line) {
             strncmp(rest, "standin/", strlen("standin/")) == 0);
 }
 
+/* Without the lock: a C++ library may have been loaded since the last call. */
+static void demangle_names(void) {
+    acre__lock_take(&symbols.lock);
+    int use_lines = symbols.use_lines;
+    acre__lock_give(&symbols.lock);
+    if (use_lines)
+        acre__lines_use_demangler();
+}
+
 /* The call is in front of the return address, maybe in another line or function. */
 enum acre__symbol_kind acre__symbol_text(uintptr_t frame, char *text, size_t bytes) {
     struct acre__line line = {.line = 0};
     const char *module;
     uint64_t offset;
+    demangle_names();
     acre__lock_take(&symbols.lock);
     int is_found = find_line(frame - 1, &line), is_acre = is_found && is_own(&line);
     acre__lock_give(&symbols.lock);
@@ -122,6 +132,7 @@ enum acre__symbol_kind acre__symbol_text(uintptr_t frame, char *text, size_t byt
 
 void acre__symbol_line(uintptr_t frame, char *text, size_t bytes) {
     struct acre__line line = {.line = 0};
+    demangle_names();
     acre__lock_take(&symbols.lock);
     int is_found = find_line(frame - 1, &line) && line.file[0];
     acre__lock_give(&symbols.lock);

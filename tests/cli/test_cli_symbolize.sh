@@ -31,7 +31,7 @@ check "the last line stays without an end" bash -c "tail -c 3 '$out' | grep -q e
 
 run "$acre" symbolize /nonexistent+0x10
 expect_rc 1
-expect_err "^acre: /nonexistent\+0x10: the file is missing or has no debug information for this address\$"
+expect_err "^acre: /nonexistent\+0x10: the file is missing or has no symbol for this address\$"
 run "$acre" symbolize /nonexistent
 expect_rc 2
 expect_err '^acre: /nonexistent: No such file or directory$'
