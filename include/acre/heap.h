@@ -328,6 +328,8 @@ ACRE__HEAP_FN void *acre_heap_coalesced_malloc(acre_heap_handle h, uint32_t mask
     return p ? (char *)*whole + before : NULL;
 }
 
+#include "heap/arena.h"
+
 #ifndef __CUDACC_RTC__
 #include "heap/host.h"
 #endif

@@ -40,6 +40,9 @@ struct heap_job {
 #define HEAP_SHARED(name)                                                                          \
     __shared__ void *name##_shared;                                                                \
     void **name = &name##_shared
+#define HEAP_SHARED_ARENA(name)                                                                    \
+    __shared__ acre_heap_block_arena name##_shared;                                                \
+    acre_heap_block_arena *name = &name##_shared
 #define heap_index() (blockIdx.x * blockDim.x + threadIdx.x)
 #else
 #define HEAP_KERNEL(name)                                                                          \
@@ -49,6 +52,8 @@ struct heap_job {
     }                                                                                              \
     static void name##_body(const struct heap_job *job)
 #define HEAP_SHARED(name) void **name = (void **)acre_soft_shared()
+#define HEAP_SHARED_ARENA(name)                                                                    \
+    acre_heap_block_arena *name = (acre_heap_block_arena *)acre_soft_shared()
 #define heap_index()                                                                               \
     (acre_soft_block_index(0) * acre_soft_block_size(0) + acre_soft_thread_index(0))
 #endif

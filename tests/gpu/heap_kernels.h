@@ -16,6 +16,7 @@
     X(heap_asked)   /* queries freed blocks */                                                     \
     X(heap_change)  /* realloc, up and down */                                                     \
     X(heap_groups)  /* allocations, copies and fills by warps and blocks */                        \
+    X(heap_arena)   /* allocations from an arena of the block */                                   \
     X(heap_diverge) /* lanes of a warp take different branches */                                  \
     X(heap_misuse)  /* wrong frees */                                                              \
     X(heap_mistake) /* frees blocks to the wrong heap */                                           \
@@ -294,6 +295,27 @@ HEAP_KERNEL(heap_groups) {
         heap_group_warp(job, thirds, i);
     else
         heap_group_warp(job, full & ~thirds, i);
+}
+
+/* All threads of full blocks call this. Their blocks take more than the arena has. */
+HEAP_KERNEL(heap_arena) {
+    HEAP_SHARED_ARENA(arena);
+    uint32_t i = heap_index();
+    HEAP_CHECK(acre_heap_block_arena_open(job->h, arena, 8192));
+    for (uint32_t round = 0; round < 4; round++) {
+        uint64_t *at[4];
+        for (uint32_t k = 0; k < 4; k++) {
+            at[k] = (uint64_t *)acre_heap_block_arena_malloc(job->h, arena, 16 + (i * 24 + k) % 80);
+            heap_count(job, HEAP_NULLS, !at[k]);
+            if (at[k])
+                at[k][0] = at[k][1] = (uint64_t)i << 8 | k;
+        }
+        acre__heap_barrier();
+        for (uint32_t k = 0; k < 4; k++)
+            HEAP_CHECK(!at[k] || (at[k][0] == ((uint64_t)i << 8 | k) && at[k][1] == at[k][0]));
+        acre_heap_block_arena_reset(job->h, arena);
+    }
+    acre_heap_block_arena_close(job->h, arena);
 }
 
 /* ---- divergent lanes ---- */

@@ -112,6 +112,15 @@ TEST(heap_groups_share_blocks) {
     heap_end(w, 0);
 }
 
+TEST(heap_arenas_are_freed_at_once) {
+    struct heap_world *w = *state;
+    heap_begin(w, w->bytes, 0);
+    heap_run(w, "heap_arena");
+    assert_int_equal(w->counts[HEAP_NULLS], 0);
+    assert_int_equal(heap_stats(w).live_blocks, 0);
+    heap_end(w, 0);
+}
+
 TEST(heap_lanes_may_part) {
     struct heap_world *w = *state;
     heap_begin(w, w->bytes, 0);

@@ -211,6 +211,82 @@ static void heap_kernels_share_blocks_in_groups(void **state) {
     job_end(&job, 0);
 }
 
+/* ---- arenas ---- */
+
+/* Each thread takes blocks from the arena, the last ones from the heap, and fills them. */
+static uint32_t arena_use(struct job *job, acre_heap_block_arena *arena, uint32_t round) {
+    unsigned char *at[8];
+    uint32_t thread = acre_soft_thread_index(0), is_damaged = 0;
+    for (uint32_t i = 0; i < 8; i++) {
+        size_t bytes = (thread * 7 + i * 5 + round) % 50;
+        at[i] = acre_heap_block_arena_malloc(job->h, arena, bytes);
+        if (!at[i])
+            return 1;
+        is_damaged |= (uintptr_t)at[i] % 16 != 0;
+        memset(at[i], (int)(thread + i), bytes);
+        int is_inside = arena->base && at[i] >= (unsigned char *)arena->base &&
+                        at[i] < (unsigned char *)arena->base + arena->bytes;
+        atomic_fetch_add(&job->count, !is_inside);
+    }
+    acre_soft_syncthreads(); /* all have written */
+    for (uint32_t i = 0; i < 8; i++) {
+        size_t bytes = (thread * 7 + i * 5 + round) % 50;
+        for (size_t k = 0; k < bytes; k++)
+            is_damaged |= at[i][k] != (unsigned char)(thread + i);
+    }
+    return is_damaged;
+}
+
+static void kernel_arena(void *arg) {
+    struct job *job = arg;
+    acre_heap_block_arena *arena = acre_soft_shared();
+    uint32_t is_damaged = !acre_heap_block_arena_open(job->h, arena, 16 << 10);
+    for (uint32_t round = 0; round < 3; round++) {
+        is_damaged |= arena_use(job, arena, round);
+        acre_heap_block_arena_reset(job->h, arena);
+    }
+    is_damaged |= arena_use(job, arena, 3);
+    is_damaged |= acre_heap_block_arena_malloc(job->h, arena, SIZE_MAX) != NULL;
+    acre_heap_block_arena_close(job->h, arena);
+    is_damaged |= arena->base != NULL;
+    atomic_fetch_add(&job->damaged, is_damaged);
+}
+
+/* A thread block takes about 23 KiB from an arena of 16 KiB: a part of it are blocks of the heap.
+ */
+static void heap_kernels_use_arenas_of_their_blocks(void **state) {
+    (void)state;
+    struct job job;
+    job_begin(&job, 32 << 20, 32 << 20, NULL);
+    job_run(&job, kernel_arena);
+    assert_true(job.count > 0);
+    assert_true(job.count < (uint64_t)job.blocks * THREADS * 8 * 4 / 2);
+    job_end(&job, 0);
+}
+
+/* Without memory an arena is empty, and allocations return NULL. */
+static void kernel_arena_of_nothing(void *arg) {
+    struct job *job = arg;
+    acre_heap_block_arena *arena = acre_soft_shared();
+    uint32_t is_damaged = acre_heap_block_arena_open(job->h, arena, (size_t)1 << 40) != 0;
+    unsigned char *p = acre_heap_block_arena_malloc(job->h, arena, 100);
+    is_damaged |= !p;
+    if (p)
+        memset(p, 1, 100);
+    is_damaged |= acre_heap_block_arena_malloc(job->h, arena, (size_t)1 << 40) != NULL;
+    acre_heap_block_arena_close(job->h, arena);
+    atomic_fetch_add(&job->damaged, is_damaged);
+}
+
+static void heap_kernels_open_arenas_without_memory(void **state) {
+    (void)state;
+    struct job job;
+    job_begin(&job, 32 << 20, 32 << 20, NULL);
+    job.blocks = 2;
+    job_run(&job, kernel_arena_of_nothing);
+    job_end(&job, 0);
+}
+
 /* ---- wrong frees ---- */
 
 static void kernel_wrong(void *arg) {
@@ -297,6 +373,8 @@ static void heap_kernels_run_on_while_it_grows(void **state) {
 #define HEAP_ALL(setup, end)                                                                       \
     LAUNCH_TEST(heap_kernels_take_and_give, setup, end),                                           \
         LAUNCH_TEST(heap_kernels_fill_it_twice, setup, end),                                       \
+        LAUNCH_TEST(heap_kernels_use_arenas_of_their_blocks, setup, end),                          \
+        LAUNCH_TEST(heap_kernels_open_arenas_without_memory, setup, end),                          \
         LAUNCH_TEST(heap_kernels_share_blocks_in_groups, setup, end),                              \
         LAUNCH_TEST(heap_kernels_free_wrongly_and_it_is_counted, setup, end),                      \
         LAUNCH_TEST(heap_kernels_free_the_same_at_once_and_it_is_counted, setup, end)
