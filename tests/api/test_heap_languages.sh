@@ -53,6 +53,9 @@ for compiler in g++ clang++; do
         "$compiler" -std=c++17 "${flags[@]}" "${warnings[@]}" "${include[@]}" -o "$tmp/dropin" \
             "$source/tests/api/heap_dropin.cpp" "${link[@]}"
         "$tmp/dropin"
+        "$compiler" -std=c++17 "${flags[@]}" "${warnings[@]}" "${include[@]}" -o "$tmp/cpp" \
+            "$source/tests/api/heap_cpp.cpp" "${link[@]}"
+        "$tmp/cpp"
     done
     echo "C++17: $compiler"
 done
@@ -76,6 +79,8 @@ nvcc_quiet() {
 awk '/^```cuda$/ {on = 1; next} /^```$/ {on = 0} on' "$source/README.md" >"$tmp/readme.cu"
 grep -q __global__ "$tmp/readme.cu"
 nvcc_quiet -ptx -o "$tmp/readme.ptx" "$tmp/readme.cu"
+
+nvcc_quiet -ptx -o "$tmp/cpp.ptx" "$source/tests/api/heap_cpp.cu"
 
 # The kernels call only acre's malloc; host code calls the C library.
 for debug in "" -DACRE_HEAP_DEBUG; do
