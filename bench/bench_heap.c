@@ -3,6 +3,8 @@
  *
  *   alloc    each thread allocates a block, then frees it, by size and number of threads
  *            (heap_alloc.c)
+ *   large    case alloc for 16 KiB to 64 MiB (heap_alloc.c)
+ *   scatter  case alloc, but each thread frees the block of another (heap_alloc.c)
  *   driver   case alloc against CUDA's own malloc, with few sizes, since it takes seconds
  *            (heap_alloc.c)
  *   churn    malloc, use and free in one kernel, many times (heap_churn.c)
@@ -22,10 +24,10 @@
 static const struct {
     const char *name;
     int (*run)(struct heap_bench *b);
-} heap_cases[] = {{"alloc", heap_alloc_cases},   {"driver", heap_driver_cases},
-                  {"churn", heap_churn_cases},   {"fill", heap_fill_cases},
-                  {"rounds", heap_round_cases},  {"grow", heap_grow_cases},
-                  {"threads", heap_thread_cases}};
+} heap_cases[] = {
+    {"alloc", heap_alloc_cases},   {"large", heap_large_cases}, {"scatter", heap_scatter_cases},
+    {"driver", heap_driver_cases}, {"churn", heap_churn_cases}, {"fill", heap_fill_cases},
+    {"rounds", heap_round_cases},  {"grow", heap_grow_cases},   {"threads", heap_thread_cases}};
 
 enum { HEAP_CASES = sizeof heap_cases / sizeof heap_cases[0] };
 

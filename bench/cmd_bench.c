@@ -572,6 +572,8 @@ static const char bench_details[] =
     "Cases of the suite heap, for --case:\n"
     "  alloc    each of 2^10 to 2^20 threads allocates a block, then frees it;\n"
     "           'cold' is the first use of a heap\n"
+    "  large    alloc for blocks of 16 KiB to 64 MiB, with fewer threads\n"
+    "  scatter  alloc, but each thread frees the block of another one\n"
     "  driver   alloc against CUDA's malloc\n"
     "  churn    allocate, use and free in one kernel, many times\n"
     "  fill     fill a heap, free all, fill it again; time to get NULL when it is\n"

@@ -263,6 +263,79 @@ int heap_alloc_cases(struct heap_bench *b) {
     return 1;
 }
 
+/* ---- large blocks ---- */
+
+/* 33 KiB is more than the largest size class. */
+static const uint32_t large_sizes[] = {16 << 10, 33 << 10, 64 << 10, 256 << 10,
+                                       1 << 20,  4 << 20,  64 << 20};
+
+/* The number of threads, as a power of two: fewer for larger blocks. */
+static unsigned large_log2(const struct heap_bench *b, uint32_t bytes) {
+    unsigned log2 = b->is_soft ? 8 : b->is_quick ? 10 : 14;
+    uint64_t most = (b->is_soft ? 16 : b->is_quick ? 1024 : 8192) * (uint64_t)HEAP_MIB;
+    while (log2 > 0 && (uint64_t)bytes << log2 > most) {
+        log2--;
+    }
+    return log2;
+}
+
+int heap_large_cases(struct heap_bench *b) {
+    for (unsigned s = 0; s < sizeof large_sizes / sizeof large_sizes[0]; s++) {
+        struct cell cell;
+        char name[BENCH_NAME_BYTES];
+        cell_choose(b, &cell, large_sizes[s], large_log2(b, large_sizes[s]));
+        cell.heap_bytes += cell.plane_bytes; /* blocks may take twice as much as was requested */
+        b->doing = cell_name(&cell, "alloc", name);
+        if (!heap_has_room(b, name, cell.heap_bytes,
+                           cell.plane_bytes + cell.threads * sizeof(void *))) {
+            continue;
+        }
+        if (!cell_begin(b, &cell) || !cell_measure(b, &cell) || !cell_end(b, &cell)) {
+            return 0;
+        }
+        cell_report(b, &cell, true);
+    }
+    return 1;
+}
+
+/* ---- scattered frees ---- */
+
+/* Measures the frees of a turn in which each thread frees the block of another. */
+static int scatter_measure(struct heap_bench *b, struct cell *cell) {
+    char name[BENCH_NAME_BYTES];
+    if (!cell_open(b, cell)) {
+        return 0;
+    }
+    for (unsigned i = 0; i < HEAP_ALLOC_PARTIES; i++) {
+        cell->jobs[heap_parties[i]].is_scattered = 1;
+    }
+    if (!cell_warm(b, cell, heap_parties, 2) || !cell_close(b, cell)) {
+        return 0;
+    }
+    cell_name(cell, "free scattered", name);
+    bench_result(b->bench, name, "acre", cell->warm[HEAP_ACRE][1], "us");
+    bench_result(b->bench, name, "floor", cell->warm[HEAP_FLOOR][1], "us");
+    return 1;
+}
+
+int heap_scatter_cases(struct heap_bench *b) {
+    unsigned log2s[HEAP_LOG2S], count = alloc_log2s(b, log2s);
+    for (unsigned s = 0; s < HEAP_SIZES; s++) {
+        struct cell cell;
+        char name[BENCH_NAME_BYTES];
+        cell_choose(b, &cell, cell_sizes[s], log2s[count - 1]);
+        b->doing = cell_name(&cell, "free scattered", name);
+        if (!heap_has_room(b, name, cell.heap_bytes,
+                           cell.plane_bytes + cell.threads * sizeof(void *))) {
+            continue;
+        }
+        if (!cell_begin(b, &cell) || !scatter_measure(b, &cell) || !cell_end(b, &cell)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* ---- against CUDA's own malloc ---- */
 
 enum {

@@ -105,7 +105,9 @@ acre_soft_kernel heap_soft_kernel(enum heap_kernel kernel);
 
 /* ---- the cases ---- */
 
-int heap_alloc_cases(struct heap_bench *b);  /* heap_alloc.c */
+int heap_alloc_cases(struct heap_bench *b); /* heap_alloc.c */
+int heap_large_cases(struct heap_bench *b);
+int heap_scatter_cases(struct heap_bench *b);
 int heap_driver_cases(struct heap_bench *b); /* heap_alloc.c */
 int heap_churn_cases(struct heap_bench *b);  /* heap_churn.c */
 int heap_fill_cases(struct heap_bench *b);   /* heap_full.c */

@@ -49,6 +49,8 @@ struct heap_job {
     uint32_t rounds;  /* churn: blocks per thread, one after the other; fill: live at most */
     uint32_t round;   /* number of this launch */
     uint32_t hold_ns;
+    uint32_t is_scattered; /* free: threads free blocks of others, all over the heap; needs a power
+                              of two of threads */
 };
 
 #ifdef __CUDACC__
@@ -203,8 +205,11 @@ HEAP_FN void heap_do_alloc(const struct heap_job *job, uint32_t party) {
 
 HEAP_FN void heap_do_free(const struct heap_job *job, uint32_t party) {
     uint64_t i = HEAP_INDEX();
-    if (i < job->threads)
-        heap_give(job, party, job->at[i]);
+    if (i >= job->threads)
+        return;
+    if (job->is_scattered) /* an odd factor reaches every block once */
+        i = i * 0x9e3779b1u & (job->threads - 1);
+    heap_give(job, party, job->at[i]);
 }
 
 /* Allocates from a full heap and records the longest call that returned NULL. */
