@@ -20,8 +20,8 @@ static const char symbolize_doc[] =
     "ACRE_DEBUG, or if libdw.so.1 was not installed. The command copies the text of\n"
     "FILE, or of standard input, and replaces each such frame by the function and\n"
     "line, such as 'main at main.c:14', or puts the function in front of it if the\n"
-    "file has no debug information (cc -g). A frame whose file is missing or has\n"
-    "not even symbols stays. An argument that is itself a frame is resolved alone.\n"
+    "file has no debug information (cc -g). A frame whose file is missing or has no\n"
+    "symbols either stays. An argument that is itself a frame is resolved alone.\n"
     "\n"
     "Needs libdw.so.1 (Debian and Ubuntu: libdw1).\n"
     "\n"
@@ -36,9 +36,19 @@ static const char symbolize_doc[] =
     "  2   the file cannot be read\n"
     "  64  wrong usage\n";
 
-/* Resolves the frame in [begin, end): a path, "+0x" and hexadecimal digits. Returns false if it is
- * none or unknown, or if it is named and only its name is known. */
-static bool frame_print(const char *begin, const char *end, bool is_named, FILE *out) {
+/* Returns true if the text in front of a frame, from `line` on, ends with "<function> in ", where
+ * the function is the one that `text` begins with. */
+static bool is_named(const char *line, const char *frame, const char *text, const char *separator) {
+    const char *end = strstr(text, separator);
+    size_t length = end ? (size_t)(end - text) : 0, front = (size_t)(frame - line);
+    return end && front >= length + 4 && memcmp(frame - 4, " in ", 4) == 0 &&
+           memcmp(frame - 4 - length, text, length) == 0;
+}
+
+/* Resolves the frame in [begin, end): a path, "+0x" and hexadecimal digits. A frame that has its
+ * name in front already, in the text from `line` on, becomes file and line, or stays. Returns false
+ * if it is no frame, is unknown or stays. */
+static bool frame_print(const char *line, const char *begin, const char *end, FILE *out) {
     const char *digits = end;
     while (digits > begin && strchr("0123456789abcdef", digits[-1])) {
         digits--;
@@ -47,14 +57,20 @@ static bool frame_print(const char *begin, const char *end, bool is_named, FILE 
     if (length < 1 || length > 16 || digits - begin < 4 || memcmp(digits - 3, "+0x", 3) != 0) {
         return false;
     }
-    bool has_line = false;
+    bool has_line = false, is_news = true;
     char *text =
         frame_resolve(begin, (size_t)(digits - 3 - begin), strtoull(digits, NULL, 16), &has_line);
-    bool is_news = text && (has_line || !is_named);
-    if (is_news) {
-        fputs(text, out);
+    if (!text) {
+        unresolved++;
+        return false;
     }
-    unresolved += !text;
+    if (!is_named(line, begin, text, has_line ? " at " : " in ")) {
+        fputs(text, out);
+    } else if (has_line) {
+        fputs(strstr(text, " at ") + strlen(" at "), out);
+    } else {
+        is_news = false;
+    }
     free(text);
     return is_news;
 }
@@ -66,11 +82,10 @@ static void line_print(const char *line, size_t length, FILE *out) {
     const char *at = line, *end = line + length;
     while (at < end) {
         const char *word = at;
-        bool is_named = word - line >= 4 && memcmp(word - 4, " in ", 4) == 0;
         while (at < end && *at && !strchr(around, *at)) {
             at++;
         }
-        if (at > word && !frame_print(word, at, is_named, out)) {
+        if (at > word && !frame_print(line, word, at, out)) {
             fwrite(word, 1, (size_t)(at - word), out);
         }
         while (at < end && (!*at || strchr(around, *at))) {
@@ -105,7 +120,7 @@ static int symbolize_one(const char *word) {
         return result;
     }
     int error = errno;
-    if (frame_print(word, word + strlen(word), false, stdout)) {
+    if (frame_print(word, word, word + strlen(word), stdout)) {
         fputc('\n', stdout);
         return CLI_OK;
     }

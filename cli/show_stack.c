@@ -67,36 +67,47 @@ size_t show_stack_frames(const struct trace_reader *reader, uint64_t stack,
     return count;
 }
 
-/* Returns where the parameters of a C++ function begin, or NULL. Brackets may also belong to a
- * template's arguments, to operator() or to an anonymous namespace. */
-static char *parameters_find(char *frame) {
-    static const char call[] = "operator", anonymous[] = "(anonymous namespace)";
-    int depth = 0;
-    for (char *at = frame; *at; at++) {
-        depth += (*at == '<') - (*at == '>' && depth > 0);
-        bool is_call = (size_t)(at - frame) >= strlen(call) &&
-                       memcmp(at - strlen(call), call, strlen(call)) == 0;
-        if (*at == '(' && depth == 0 && !is_call &&
-            strncmp(at, anonymous, strlen(anonymous)) != 0) {
-            return at;
-        }
+/* Returns the bytes of a C++ name without what may follow its parameters. */
+static size_t without_qualifiers(const char *name, size_t bytes) {
+    static const char *const after[] = {" const", " volatile", " &", "&"};
+    for (size_t i = 0; i < sizeof after / sizeof *after;) {
+        size_t length = strlen(after[i]);
+        bool is_there = bytes > length && memcmp(name + bytes - length, after[i], length) == 0;
+        bytes -= is_there ? length : 0;
+        i = is_there ? 0 : i + 1;
     }
-    return NULL;
+    return bytes;
 }
 
-/* Removes the folders of the file and the parameters, and shortens a long name. */
+/* Returns the bytes of a C++ name in front of its parameters: those of the last pair of round
+ * brackets, since a name may have others, as in {lambda(int)#1}::operator()(int) const. */
+static size_t name_bytes(const char *name, size_t bytes) {
+    size_t at = without_qualifiers(name, bytes);
+    if (at == 0 || name[at - 1] != ')') {
+        return bytes;
+    }
+    int depth = 0;
+    do {
+        at--;
+        depth += (name[at] == ')') - (name[at] == '(');
+    } while (at > 0 && depth > 0);
+    return at > 0 && name[at - 1] != ' ' ? at : bytes;
+}
+
+/* Removes the folders of the file and the parameters, and shortens a long name. A folder may have
+ * " at " or " in " in its name, too. */
 static const char *frame_shorten(char *frame) {
     enum { MOST = 60 };
     char *line = strstr(frame, " at "), *module = strstr(frame, " in ");
-    char *where = line ? line : module, *slash = strrchr(frame, '/');
-    if (!where) {
-        return frame;
+    char *where = !line || (module && module < line) ? module : line;
+    char *slash = strrchr(frame, '/');
+    if (!where || memchr(frame, '/', (size_t)(where - frame))) {
+        return frame; /* a module and an offset */
     }
-    if (slash > where) {
+    if (slash) {
         memmove(where + strlen(" at "), slash + 1, strlen(slash + 1) + 1);
     }
-    char *parameters = parameters_find(frame);
-    char *end = parameters && parameters < where ? parameters : where;
+    char *end = frame + name_bytes(frame, (size_t)(where - frame));
     if (end - frame > MOST) {
         end = frame + MOST;
         memset(end - 3, '.', 3);
@@ -129,7 +140,8 @@ static void frames_that_differ(const struct trace_reader *reader, const struct t
             most = shared > most ? shared : most;
         }
     }
-    *first = least == SIZE_MAX || least >= count ? 0 : least;
+    /* One shared frame does no harm: two are shown. */
+    *first = least < 2 || least == SIZE_MAX || least >= count ? 0 : least;
     *last = most > *first + 1 ? most : *first + 1;
     *last = *last < count ? *last : count - 1;
 }

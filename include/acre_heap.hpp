@@ -43,24 +43,26 @@ template <class T> ACRE__HEAP_METHOD void heap_destroy(acre_heap_handle h, T *p)
     if (!p)
         return;
     p->~T();
-    acre_heap_free(h, p);
+    acre_heap_free(h, const_cast<void *>(static_cast<const volatile void *>(p)));
 }
 
-/* Owns an object of heap_create. It can be moved, not copied; a moved-from pointer is null. */
+/* Owns an object that heap_create<T> made, of that very type. It can be moved, not copied; a
+ * moved-from pointer is null. */
 template <class T> class heap_ptr {
   public:
-    ACRE__HEAP_METHOD heap_ptr() : h_{}, p_{nullptr} {
+    ACRE__HEAP_METHOD heap_ptr() noexcept : h_{}, p_{nullptr} {
     }
-    ACRE__HEAP_METHOD heap_ptr(acre_heap_handle h, T *p) : h_(h), p_(p) {
+    ACRE__HEAP_METHOD heap_ptr(acre_heap_handle h, T *p) noexcept : h_(h), p_(p) {
     }
-    ACRE__HEAP_METHOD heap_ptr(heap_ptr &&other) : h_(other.h_), p_(other.release()) {
+    ACRE__HEAP_METHOD heap_ptr(heap_ptr &&other) noexcept : h_(other.h_), p_(other.release()) {
     }
-    ACRE__HEAP_METHOD heap_ptr &operator=(heap_ptr &&other) {
-        if (this != &other) {
-            reset();
-            h_ = other.h_;
-            p_ = other.release();
-        }
+    /* `other` may be a member of the object that this pointer owns, as in a list. */
+    ACRE__HEAP_METHOD heap_ptr &operator=(heap_ptr &&other) noexcept {
+        acre_heap_handle h = other.h_;
+        T *p = other.release();
+        reset();
+        h_ = h;
+        p_ = p;
         return *this;
     }
     heap_ptr(const heap_ptr &) = delete;

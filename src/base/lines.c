@@ -193,12 +193,23 @@ struct acre__lines *acre__lines_open_file(const char *path) {
     return NULL;
 }
 
+/* Returns 1 if a mangled name may be very long when it is demangled: a substitution may double it.
+ */
+static int is_excessive(const char *name) {
+    enum { MOST = 40 };
+    int count = 0;
+    for (; *name && count <= MOST; name++)
+        if (*name == 'S')
+            count += name[1 + strspn(name + 1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '_';
+    return count > MOST;
+}
+
 /* Copies a function's name, demangled if possible. */
 static void copy_name(const char *name, char *out, size_t bytes) {
     demangle_fn *demangle = atomic_load_explicit(&demangler, memory_order_acquire);
     char *plain = NULL;
     int status = -1;
-    if (demangle && strncmp(name, "_Z", 2) == 0)
+    if (demangle && strncmp(name, "_Z", 2) == 0 && !is_excessive(name))
         plain = demangle(name, NULL, NULL, &status);
     snprintf(out, bytes, "%s", plain && status == 0 ? plain : name);
     free(plain);

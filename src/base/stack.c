@@ -143,6 +143,8 @@ acre_status acre__stacks_begin(void) {
         return acre__fail(stacks.status, "%s", stacks.detail);
     if (stacks.frames && !acre__stacks_are_on())
         stacks_load();
+    else if (stacks.frames && acre__debug_is_on())
+        acre__symbols_use_lines(); /* the program may have loaded a C++ library since */
     return ACRE_OK;
 }
 

@@ -24,6 +24,7 @@ static struct {
 
 void acre__symbols_use_lines(void) {
     (void)acre__lines_are_there();
+    acre__lines_use_demangler();
     acre__lock_take(&symbols.lock);
     symbols.use_lines = 1;
     acre__lock_give(&symbols.lock);
@@ -99,13 +100,10 @@ static int is_own(const struct acre__line *line) {
             strncmp(rest, "standin/", strlen("standin/")) == 0);
 }
 
-/* Without the lock: a C++ library may have been loaded since the last call. */
-static void demangle_names(void) {
-    acre__lock_take(&symbols.lock);
-    int use_lines = symbols.use_lines;
-    acre__lock_give(&symbols.lock);
-    if (use_lines)
-        acre__lines_use_demangler();
+/* How much of a function's name to print, so that the module and the offset stay whole. */
+static int name_room(size_t bytes, const char *module) {
+    size_t rest = strlen(module) + sizeof " in +0x0123456789abcdef";
+    return bytes > rest ? (int)(bytes - rest) : 0;
 }
 
 /* The call is in front of the return address, maybe in another line or function. */
@@ -113,7 +111,6 @@ enum acre__symbol_kind acre__symbol_text(uintptr_t frame, char *text, size_t byt
     struct acre__line line = {.line = 0};
     const char *module;
     uint64_t offset;
-    demangle_names();
     acre__lock_take(&symbols.lock);
     int is_found = find_line(frame - 1, &line), is_acre = is_found && is_own(&line);
     acre__lock_give(&symbols.lock);
@@ -121,8 +118,9 @@ enum acre__symbol_kind acre__symbol_text(uintptr_t frame, char *text, size_t byt
         snprintf(text, bytes, "%s at %s:%d", line.function[0] ? line.function : "code", line.file,
                  line.line);
     else if (acre__symbol_module(frame - 1, &module, &offset))
-        snprintf(text, bytes, "%s%s%s+0x%llx", is_found ? line.function : "",
-                 is_found ? " in " : "", module, (unsigned long long)offset);
+        snprintf(text, bytes, "%.*s%s%s+0x%llx", name_room(bytes, module),
+                 is_found ? line.function : "", is_found ? " in " : "", module,
+                 (unsigned long long)offset);
     else
         snprintf(text, bytes, "0x%llx", (unsigned long long)frame);
     if (is_acre)
@@ -132,7 +130,6 @@ enum acre__symbol_kind acre__symbol_text(uintptr_t frame, char *text, size_t byt
 
 void acre__symbol_line(uintptr_t frame, char *text, size_t bytes) {
     struct acre__line line = {.line = 0};
-    demangle_names();
     acre__lock_take(&symbols.lock);
     int is_found = find_line(frame - 1, &line) && line.file[0];
     acre__lock_give(&symbols.lock);

@@ -12,7 +12,8 @@ enum acre__symbol_kind { ACRE__SYMBOL_OTHER, ACRE__SYMBOL_OWN /* of acre */, ACR
  * resolves. */
 enum acre__symbol_kind acre__symbol_text(uintptr_t frame, char *text, size_t bytes);
 
-/* From now on, reads debug information. Call it without a lock. */
+/* From now on, reads debug information, and demangles names of C++ if the process has a C++ library
+ * by now. May be called again. Call it without a lock: it takes the loader's. */
 void acre__symbols_use_lines(void);
 
 /* Writes the function and line alone, "main at leak.c:14", without folders; "" if they are

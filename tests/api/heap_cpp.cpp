@@ -62,6 +62,26 @@ struct block {
     }
 };
 
+struct link {
+    acre::heap_ptr<link> next;
+    int value;
+    link(acre::heap_ptr<link> &&n, int v) : next(std::move(n)), value(v) {
+    }
+};
+
+void lists(job *work) {
+    acre::heap_ptr<link> head;
+    for (int i = 0; i < 3; i++)
+        head = acre::make_heap<link>(work->h, std::move(head), i);
+    for (int i = 3; i-- > 0;) {
+        CHECK(head && head->value == i);
+        head = std::move(head->next); // destroys the node that `next` is in
+    }
+    CHECK(!head);
+    acre::heap_ptr<const int> constant = acre::make_heap<const int>(work->h, 5);
+    CHECK(constant && *constant == 5);
+}
+
 void pointers(job *work) {
     acre::heap_ptr<counted> p = acre::make_heap<counted>(work->h, work, 7);
     CHECK(p && p->value == 7 && (*p).value == 7);
@@ -99,6 +119,7 @@ void allocators(job *work) {
 
 void kernel(void *arg) {
     job *work = static_cast<job *>(arg);
+    lists(work);
     pointers(work);
     allocators(work);
     lanes warp = {acre_soft_activemask()};

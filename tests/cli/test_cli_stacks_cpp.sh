@@ -33,7 +33,18 @@ __attribute__((noinline)) void keep(acre_device *device, std::size_t count) {
 __attribute__((noinline)) void weights(acre_device *device) { keep(device, 1000); asm volatile(""); }
 __attribute__((noinline)) void gradients(acre_device *device) { keep(device, 3000); asm volatile(""); }
 } // namespace wrapper
+namespace wrapper {
+__attribute__((noinline)) void in_lambda(acre_device *device) {
+    auto body = [device](unsigned long count) __attribute__((noinline)) {
+        keep(device, count);
+        asm volatile("");
+    };
+    body(500);
+    asm volatile("");
+}
+} // namespace wrapper
 extern "C" void work(acre_device *device) {
+    wrapper::in_lambda(device);
     wrapper::weights(device);
     wrapper::gradients(device);
     asm volatile("");
@@ -84,4 +95,25 @@ cp "$out" "$work/named"
 run "$acre" symbolize "$work/named"
 expect_rc 0
 check "not named twice" cmp "$out" "$work/named"
+sed 's/^work in/crash in/' "$work/named" >"$work/crash"
+run "$acre" symbolize "$work/crash"
+expect_out "^crash in work in $work/libwrapper\.so\+0x[0-9a-f]+\$"
+offset=$(nm "$work/program" | awk '$3 == "main" { print $1 }')
+echo "main in $work/program+0x$(printf '%x' $((16#$offset + 8)))" >"$work/named"
+run "$acre" symbolize "$work/named"
+expect_out "^main in $work/program\.c:[0-9]+\$"
+
+# A lambda keeps its name in the rows, and folders with odd names do not confuse them.
+mkdir "$work/x at y in z"
+cp "$work/libwrapper.so" "$work/x at y in z/"
+run "$no_gpu" ACRE_STACKS=6 ACRE_TRACE="$work/trace" "$work/program" "$work/x at y in z/libwrapper.so"
+run "$acre" trace "$work/trace"
+expect_out '^wrapper::in_lambda\(acre_device\*\)::\{lambda\(unsigned .* in libwrapper\.so\+0x'
+
+# A name that would be huge when demangled stays mangled.
+long=_Z1fSt4pairIiiE
+for level in $(seq 0 28); do long+=S_IS${level}_S${level}_E; done
+objcopy --redefine-sym "work=$long" "$work/libwrapper.so" "$work/liblong.so"
+run timeout 20 "$acre" symbolize "$work/liblong.so+0x$(printf '%x' $((16#$(nm -D "$work/libwrapper.so" | awk '$3 == "work" { print $1 }') + 8)))"
+expect_rc 0
 finish

@@ -220,8 +220,10 @@ static uint32_t arena_use(struct job *job, acre_heap_block_arena *arena, uint32_
     for (uint32_t i = 0; i < 8; i++) {
         size_t bytes = (thread * 7 + i * 5 + round) % 50;
         at[i] = acre_heap_block_arena_malloc(job->h, arena, bytes);
-        if (!at[i])
-            return 1;
+        if (!at[i]) {
+            is_damaged = 1;
+            continue;
+        }
         is_damaged |= (uintptr_t)at[i] % 16 != 0;
         memset(at[i], (int)(thread + i), bytes);
         int is_inside = arena->base && at[i] >= (unsigned char *)arena->base &&
@@ -231,7 +233,7 @@ static uint32_t arena_use(struct job *job, acre_heap_block_arena *arena, uint32_
     acre_soft_syncthreads(); /* all have written */
     for (uint32_t i = 0; i < 8; i++) {
         size_t bytes = (thread * 7 + i * 5 + round) % 50;
-        for (size_t k = 0; k < bytes; k++)
+        for (size_t k = 0; at[i] && k < bytes; k++)
             is_damaged |= at[i][k] != (unsigned char)(thread + i);
     }
     return is_damaged;
@@ -247,12 +249,19 @@ static void kernel_arena(void *arg) {
     }
     is_damaged |= arena_use(job, arena, 3);
     is_damaged |= acre_heap_block_arena_malloc(job->h, arena, SIZE_MAX) != NULL;
+    acre_heap_block_arena_reset(job->h, arena);
+    /* What does not fit takes nothing of the arena. */
+    if (acre_soft_thread_index(0) == 0) {
+        (void)acre_heap_block_arena_malloc(job->h, arena, 16);
+        (void)acre_heap_block_arena_malloc(job->h, arena, (size_t)arena->bytes);
+        is_damaged |= acre_heap_block_arena_malloc(job->h, arena, 16) != arena->base + 16;
+    }
     acre_heap_block_arena_close(job->h, arena);
     is_damaged |= arena->base != NULL;
     atomic_fetch_add(&job->damaged, is_damaged);
 }
 
-/* A thread block takes about 23 KiB from an arena of 16 KiB: a part of it are blocks of the heap.
+/* A thread block takes about 23 KiB from an arena of 16 KiB: part of it comes from the heap.
  */
 static void heap_kernels_use_arenas_of_their_blocks(void **state) {
     (void)state;
@@ -264,7 +273,7 @@ static void heap_kernels_use_arenas_of_their_blocks(void **state) {
     job_end(&job, 0);
 }
 
-/* Without memory an arena is empty, and allocations return NULL. */
+/* An arena that got no memory is empty: allocations come from the heap, as far as they fit. */
 static void kernel_arena_of_nothing(void *arg) {
     struct job *job = arg;
     acre_heap_block_arena *arena = acre_soft_shared();

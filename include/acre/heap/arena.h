@@ -3,7 +3,7 @@
 #ifndef ACRE_HEAP_ARENA_H
 #define ACRE_HEAP_ARENA_H
 
-/* An arena, in shared memory:
+/* An arena, for example in shared memory:
  *
  *   __shared__ acre_heap_block_arena arena;
  *   acre_heap_block_arena_open(h, &arena, 64 << 10);
@@ -11,14 +11,17 @@
  *   ...
  *   acre_heap_block_arena_close(h, &arena);
  *
- * An allocation is one addition in shared memory. There is no free for single allocations: closing
- * or resetting the arena frees all of them. */
+ * An allocation is one addition to a word of the arena, which is fastest in shared memory. There is
+ * no free for single allocations: closing or resetting the arena frees all of them. Do not allocate
+ * from an arena that is closed: that memory would leak. */
 typedef struct acre_heap_block_arena {
     char *base;           /* NULL: there was no memory */
     uint64_t bytes, used; /* used: may exceed bytes */
     uint64_t
         extra; /* address of the last block that did not fit; each has that of the one before */
 } acre_heap_block_arena;
+
+enum { ACRE__HEAP_ARENA_LINK = 16 }; /* bytes in front of a block of its own */
 
 /* The arena may be in shared or in global memory, so these take any address. */
 #ifdef __CUDACC__
@@ -47,13 +50,14 @@ ACRE__HEAP_FN int acre__heap_arena_cas(uint64_t *p, uint64_t *expected, uint64_t
 #endif
 
 /* Opens an arena with `bytes` of memory. All threads of the thread block make the call, with the
- * same arguments. Returns 0 if there is no memory; the arena is open then, too, and each allocation
+ * same arguments. Returns 0 if there is no memory; the arena is open even then, and each allocation
  * tries the heap. */
 ACRE__HEAP_FN int acre_heap_block_arena_open(acre_heap_handle h, acre_heap_block_arena *arena,
                                              size_t bytes) {
     acre__heap_barrier(); /* all have finished with what the memory of `arena` was before */
     if (acre__heap_thread() == 0) {
-        arena->base = (char *)acre_heap_malloc(h, bytes);
+        size_t rounded = bytes < SIZE_MAX - 15 ? (bytes + 15) & ~(size_t)15 : bytes;
+        arena->base = (char *)acre_heap_malloc(h, rounded);
         arena->bytes = arena->base ? acre_heap_usable_size(h, arena->base) : 0;
         arena->used = 0;
         arena->extra = 0;
@@ -67,23 +71,22 @@ ACRE__HEAP_FN int acre_heap_block_arena_open(acre_heap_handle h, acre_heap_block
  * heap. NULL if there is no memory. */
 ACRE__HEAP_FN void *acre_heap_block_arena_malloc(acre_heap_handle h, acre_heap_block_arena *arena,
                                                  size_t bytes) {
-    enum { LINK = 16 }; /* bytes in front of a block of its own */
-    if (bytes > SIZE_MAX - 2 * LINK)
+    if (bytes > SIZE_MAX - 2 * ACRE__HEAP_ARENA_LINK)
         return acre_heap_malloc(h, SIZE_MAX); /* counts the failure */
     uint64_t rounded = bytes ? ((uint64_t)bytes + 15) & ~(uint64_t)15 : 16;
-    if (rounded <= arena->bytes) {
+    if (rounded <= arena->bytes && acre__heap_arena_load(&arena->used) <= arena->bytes - rounded) {
         uint64_t at = acre__heap_arena_add(&arena->used, rounded);
         if (at <= arena->bytes - rounded)
             return arena->base + at;
     }
-    uint64_t *block = (uint64_t *)acre_heap_malloc(h, (size_t)rounded + LINK);
+    uint64_t *block = (uint64_t *)acre_heap_malloc(h, (size_t)rounded + ACRE__HEAP_ARENA_LINK);
     if (!block)
         return NULL;
     uint64_t before = acre__heap_arena_load(&arena->extra);
     do
         *block = before;
     while (!acre__heap_arena_cas(&arena->extra, &before, (uint64_t)(uintptr_t)block));
-    return (char *)block + LINK;
+    return (char *)block + ACRE__HEAP_ARENA_LINK;
 }
 
 /* Frees the blocks of their own; for one thread, when the others have finished. */
