@@ -228,6 +228,17 @@ static void alloc_chart(struct heap_bench *b, const struct cell *cells, size_t c
 
 /* ---- the case ---- */
 
+/* Measures a cell by `measure`, if there is memory for it. Returns 0 on failure. Without memory it
+ * succeeds, and *is_measured is false. */
+static int cell_run(struct heap_bench *b, struct cell *cell, const char *what,
+                    int (*measure)(struct heap_bench *, struct cell *), bool *is_measured) {
+    char name[BENCH_NAME_BYTES];
+    b->doing = cell_name(cell, what, name);
+    *is_measured = heap_has_room(b, name, cell->heap_bytes,
+                                 cell->plane_bytes + cell->threads * sizeof(void *));
+    return !*is_measured || (cell_begin(b, cell) && measure(b, cell) && cell_end(b, cell));
+}
+
 /* Chooses the numbers of threads, as powers of two, ascending. */
 static unsigned alloc_log2s(const struct heap_bench *b, unsigned log2s[HEAP_LOG2S]) {
     unsigned count = 0, most = b->is_soft ? 10 : b->is_quick ? 16 : 20;
@@ -245,18 +256,15 @@ int heap_alloc_cases(struct heap_bench *b) {
     for (unsigned s = 0; s < HEAP_SIZES; s++) {
         for (unsigned i = 0; i < count; i++) {
             struct cell *cell = &tops[drawn];
-            char name[BENCH_NAME_BYTES];
+            bool is_measured;
             cell_choose(b, cell, cell_sizes[s], log2s[i]);
-            b->doing = cell_name(cell, "alloc", name);
-            if (!heap_has_room(b, name, cell->heap_bytes,
-                               cell->plane_bytes + cell->threads * sizeof(void *))) {
-                continue;
-            }
-            if (!cell_begin(b, cell) || !cell_measure(b, cell) || !cell_end(b, cell)) {
+            if (!cell_run(b, cell, "alloc", cell_measure, &is_measured)) {
                 return 0;
             }
-            cell_report(b, cell, i + 1 == count);
-            drawn += i + 1 == count;
+            if (is_measured) {
+                cell_report(b, cell, i + 1 == count);
+                drawn += i + 1 == count;
+            }
         }
     }
     alloc_chart(b, tops, drawn);
@@ -282,18 +290,15 @@ static unsigned large_log2(const struct heap_bench *b, uint32_t bytes) {
 int heap_large_cases(struct heap_bench *b) {
     for (unsigned s = 0; s < sizeof large_sizes / sizeof large_sizes[0]; s++) {
         struct cell cell;
-        char name[BENCH_NAME_BYTES];
+        bool is_measured;
         cell_choose(b, &cell, large_sizes[s], large_log2(b, large_sizes[s]));
         cell.heap_bytes += cell.plane_bytes; /* blocks may take twice as much as was requested */
-        b->doing = cell_name(&cell, "alloc", name);
-        if (!heap_has_room(b, name, cell.heap_bytes,
-                           cell.plane_bytes + cell.threads * sizeof(void *))) {
-            continue;
-        }
-        if (!cell_begin(b, &cell) || !cell_measure(b, &cell) || !cell_end(b, &cell)) {
+        if (!cell_run(b, &cell, "alloc", cell_measure, &is_measured)) {
             return 0;
         }
-        cell_report(b, &cell, true);
+        if (is_measured) {
+            cell_report(b, &cell, true);
+        }
     }
     return 1;
 }
@@ -322,14 +327,9 @@ int heap_scatter_cases(struct heap_bench *b) {
     unsigned log2s[HEAP_LOG2S], count = alloc_log2s(b, log2s);
     for (unsigned s = 0; s < HEAP_SIZES; s++) {
         struct cell cell;
-        char name[BENCH_NAME_BYTES];
+        bool is_measured;
         cell_choose(b, &cell, cell_sizes[s], log2s[count - 1]);
-        b->doing = cell_name(&cell, "free scattered", name);
-        if (!heap_has_room(b, name, cell.heap_bytes,
-                           cell.plane_bytes + cell.threads * sizeof(void *))) {
-            continue;
-        }
-        if (!cell_begin(b, &cell) || !scatter_measure(b, &cell) || !cell_end(b, &cell)) {
+        if (!cell_run(b, &cell, "free scattered", scatter_measure, &is_measured)) {
             return 0;
         }
     }

@@ -2,7 +2,6 @@
  * untrusted input, so only regular files are opened. */
 #include "frames.h"
 
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +18,6 @@ struct module {
 
 static struct module *modules;
 
-/* Loads a C++ library, if there is one, since it can demangle names. */
-static void load_demangler(void) {
-    static bool is_loaded;
-    if (!is_loaded && !dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL)) {
-        (void)dlopen("libc++abi.so.1", RTLD_NOW | RTLD_GLOBAL);
-    }
-    is_loaded = true;
-    acre__lines_use_demangler();
-}
-
 /* Returns the debug information of a file, opened once; NULL without. */
 static struct acre__lines *module_lines(const char *path, size_t bytes) {
     struct module *module = modules;
@@ -42,7 +31,7 @@ static struct acre__lines *module_lines(const char *path, size_t bytes) {
         module->next = modules;
         modules = module;
         if (stat(module->path, &info) == 0 && S_ISREG(info.st_mode)) {
-            load_demangler();
+            acre__lines_use_demangler(1);
             module->lines = acre__lines_open_file(module->path);
         }
     }

@@ -134,14 +134,14 @@ int acre__lines_are_there(void) {
 /* __cxa_demangle of a C++ library in the process. NULL until acre__lines_use_demangler finds it. */
 static _Atomic(demangle_fn *) demangler;
 
-void acre__lines_use_demangler(void) {
+void acre__lines_use_demangler(int may_load) {
     static const char *const libraries[] = {"libstdc++.so.6", "libc++abi.so.1"};
     demangle_fn *found = atomic_load_explicit(&demangler, memory_order_acquire);
     if (found || find_function(RTLD_DEFAULT, "__cxa_demangle", &found))
         atomic_store_explicit(&demangler, found, memory_order_release);
     /* Python loads libraries such that their functions are not found by default. */
     for (size_t i = 0; !found && i < sizeof libraries / sizeof *libraries; i++) {
-        void *library = dlopen(libraries[i], RTLD_NOW | RTLD_NOLOAD);
+        void *library = dlopen(libraries[i], may_load ? RTLD_NOW : RTLD_NOW | RTLD_NOLOAD);
         if (library && find_function(library, "__cxa_demangle", &found))
             atomic_store_explicit(&demangler, found, memory_order_release);
         else if (library)

@@ -23,9 +23,9 @@ void acre__lines_close(struct acre__lines *lines); /* NULL is a no-op */
  * lock of the dynamic loader; the functions above then do not. */
 int acre__lines_are_there(void);
 
-/* Finds the function of a C++ library in the process that demangles names; from then on, names are
- * demangled. Thread-safe. Call it without a lock. */
-void acre__lines_use_demangler(void);
+/* Finds the function of a C++ library in the process that demangles names, and loads such a library
+ * if `may_load`. From then on, names are demangled. Thread-safe. Call it without a lock. */
+void acre__lines_use_demangler(int may_load);
 
 /* Looks up an address: of the process, or an offset in the file. Returns 0 if neither function nor
  * line is known. */

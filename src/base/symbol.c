@@ -24,7 +24,7 @@ static struct {
 
 void acre__symbols_use_lines(void) {
     (void)acre__lines_are_there();
-    acre__lines_use_demangler();
+    acre__lines_use_demangler(0); /* not loaded: that is for the program to decide */
     acre__lock_take(&symbols.lock);
     symbols.use_lines = 1;
     acre__lock_give(&symbols.lock);
