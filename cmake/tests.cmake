@@ -98,7 +98,7 @@ if(ACRE_SANITIZE STREQUAL "tsan")
 endif()
 
 # The longest tests start first, so that none of them runs alone at the end.
-set(long_tests test_cli_bench test_counted_mem test_cli_demo test_heap_languages test_heap_plants
+set(long_tests test_heap_registers test_cli_bench test_counted_mem test_cli_demo test_heap_languages test_heap_plants
     conformance_soft test_copy test_soft_heap_room test_heap_kernels test_pool_model test_soft_launch
     test_cli_trace check_subproject)
 
@@ -236,6 +236,9 @@ foreach(name IN ITEMS test_gpu_heap test_gpu_heap_room)
         acre_test_run(${name}_full_order gpu $<TARGET_FILE:${name}> full)
     endif()
 endforeach()
+if(ACRE_GPU_TESTS)
+    acre_test_run(test_gpu_heap_few_registers gpu $<TARGET_FILE:test_gpu_heap> few)
+endif()
 
 # Examples are compiled as a user would: no definitions, only the public header.
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)

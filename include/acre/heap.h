@@ -40,7 +40,7 @@
 /* Allocates at least `bytes`, aligned to 16. 0 bytes count as 1. NULL if there is no memory. */
 ACRE__HEAP_FN void *acre_heap_malloc(acre_heap_handle h, size_t bytes) {
 #ifdef ACRE_HEAP_DEBUG
-    return acre__heap_debug_malloc(h, bytes, 1, ACRE_HEAP_TAG);
+    return ACRE__HEAP_CALL(acre__heap_debug_malloc, h, bytes, 1, ACRE_HEAP_TAG);
 #else
     return acre__heap_plain_malloc(h, bytes);
 #endif
@@ -50,7 +50,7 @@ ACRE__HEAP_FN void *acre_heap_malloc(acre_heap_handle h, size_t bytes) {
  * `align` it returns NULL and counts the request in the statistic bad_alignment. */
 ACRE__HEAP_FN void *acre_heap_aligned_malloc(acre_heap_handle h, size_t bytes, size_t align) {
 #ifdef ACRE_HEAP_DEBUG
-    return acre__heap_debug_malloc(h, bytes, align, ACRE_HEAP_TAG);
+    return ACRE__HEAP_CALL(acre__heap_debug_malloc, h, bytes, align, ACRE_HEAP_TAG);
 #else
     return acre__heap_plain_aligned_malloc(h, bytes, align);
 #endif
@@ -59,7 +59,7 @@ ACRE__HEAP_FN void *acre_heap_aligned_malloc(acre_heap_handle h, size_t bytes, s
 /* Frees a block that any of the functions here allocated. NULL is a no-op. */
 ACRE__HEAP_FN void acre_heap_free(acre_heap_handle h, void *p) {
 #ifdef ACRE_HEAP_DEBUG
-    acre__heap_debug_free(h, p);
+    ACRE__HEAP_CALL(acre__heap_debug_free, h, p);
 #else
     acre__heap_plain_free(h, p);
 #endif
@@ -69,7 +69,7 @@ ACRE__HEAP_FN void acre_heap_free(acre_heap_handle h, void *p) {
  * of a live block of this heap. */
 ACRE__HEAP_FN size_t acre_heap_usable_size(acre_heap_handle h, const void *p) {
 #ifdef ACRE_HEAP_DEBUG
-    return acre__heap_debug_usable_size(h, p);
+    return ACRE__HEAP_CALL(acre__heap_debug_usable_size, h, p);
 #else
     return acre__heap_plain_usable_size(h, p);
 #endif
@@ -86,7 +86,7 @@ ACRE__HEAP_FN int acre_heap_owns(acre_heap_handle h, const void *p) {
  * is ACRE_HEAP_TAG of the file that allocates the block, or 0 if the file does not define it. */
 ACRE__HEAP_FN void acre_heap_set_tag(acre_heap_handle h, void *p, uint32_t tag) {
 #ifdef ACRE_HEAP_DEBUG
-    acre__heap_debug_set_tag(h, p, tag);
+    ACRE__HEAP_CALL(acre__heap_debug_set_tag, h, p, tag);
 #else
     (void)h, (void)p, (void)tag;
 #endif
@@ -95,7 +95,7 @@ ACRE__HEAP_FN void acre_heap_set_tag(acre_heap_handle h, void *p, uint32_t tag) 
 /* Allocates like acre_heap_malloc, with a tag other than ACRE_HEAP_TAG. */
 ACRE__HEAP_FN void *acre_heap_malloc_tagged(acre_heap_handle h, size_t bytes, uint32_t tag) {
 #ifdef ACRE_HEAP_DEBUG
-    return acre__heap_debug_malloc(h, bytes, 1, tag);
+    return ACRE__HEAP_CALL(acre__heap_debug_malloc, h, bytes, 1, tag);
 #else
     (void)tag;
     return acre__heap_plain_malloc(h, bytes);
@@ -168,10 +168,10 @@ ACRE__HEAP_FN acre__heap_move acre__heap_plan_move(acre_heap_handle h, void *p, 
     acre__heap_move move = {p, 0};
     size_t old = p ? acre_heap_usable_size(h, p) : 0;
     if (p && !old) {
-        uint32_t what = acre__heap_find(h, p).what;
+        uint32_t what = acre__heap_find(acre__heap_of(h), acre__heap_offset(h, p)).what;
         if (what <= ACRE__HEAP_IS_PAGES)
             what = ACRE__HEAP_IS_DOUBLE;
-        acre__heap_wrong(h, what, 1);
+        ACRE__HEAP_CALL(acre__heap_wrong, acre__heap_of(h), what, 1);
         move.to = NULL;
         return move;
     }
@@ -179,8 +179,9 @@ ACRE__HEAP_FN acre__heap_move acre__heap_plan_move(acre_heap_handle h, void *p, 
     if (p && bytes <= old && (old <= 32 || bytes > old / 2))
         return move;
     if (p && bytes && old > ACRE__HEAP_CLASS_MOST) {
-        ACRE__HEAP_APART(acre__heap_resize_fn, resize, acre__heap_resize);
-        if (resize(h, p, bytes))
+
+        if (ACRE__HEAP_CALL(acre__heap_resize, acre__heap_of(h),
+                            acre__heap_find(acre__heap_of(h), acre__heap_offset(h, p)).page, bytes))
             return move;
     }
 #endif

@@ -17,7 +17,7 @@ void acre__heap_image_control(acre_heap_control *image, uint32_t max_segments, u
     acre_heap_handle h = {.control = image, .max_segments = max_segments};
     uint64_t leaves = acre__heap_leaves(segments);
     for (uint32_t tree = 0; tree < ACRE__HEAP_RUNS; tree++) {
-        uint64_t *words = acre__heap_tree(h, tree);
+        uint64_t *words = acre__heap_tree(acre__heap_of(h), tree);
         image_set_bits(words + acre__heap_level(0), segments);
         image_set_bits(words + acre__heap_level(1), leaves);
         image_set_bits(words + acre__heap_level(2), (leaves + 63) >> 6);

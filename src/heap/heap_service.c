@@ -88,7 +88,8 @@ int acre__heap_serve(acre_heap *heap) {
  * Kernels may change the tree at the same time: the count is approximate. */
 static acre_status ahead_free(acre_heap *heap, uint64_t *count) {
     uint32_t leaves = acre__heap_leaves(heap->h.max_segments);
-    uint64_t opened = 0, at = (uint64_t)(uintptr_t)acre__heap_tree(heap->h, ACRE__HEAP_RUNS - 1) +
+    uint64_t opened = 0, at = (uint64_t)(uintptr_t)acre__heap_tree(acre__heap_of(heap->h),
+                                                                   ACRE__HEAP_RUNS - 1) +
                               acre__heap_level(0) * sizeof(uint64_t);
     uint64_t *words = malloc(leaves * sizeof *words);
     if (!words)

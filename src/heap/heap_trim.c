@@ -72,7 +72,7 @@ static void trim_cut(acre_heap_handle image, uint64_t keep) {
         if (image.control->desks[i] && ACRE__HEAP_DESK_SEGMENT(image.control->desks[i]) >= keep)
             image.control->desks[i] = 0;
     if (keep < opened) {
-        acre__heap_note_whole(image, (uint32_t)keep, (uint32_t)(opened - keep), 0);
+        acre__heap_note_whole((uint32_t)keep, (uint32_t)(opened - keep), acre__heap_of(image), 0);
         image.control->opened = keep;
     }
     image.control->committed = keep;
@@ -99,7 +99,7 @@ static acre_status trim_image(acre_heap *heap, acre_heap_handle image, uint64_t 
     status = acre__heap_read(heap, image.segments, acre__heap_segment_at(heap, 0), records);
     if (status)
         return status;
-    acre__heap_flush(image);
+    acre__heap_flush(acre__heap_of(image));
     uint64_t used = trim_used(image, heap->committed);
     *keep = *keep > used ? *keep : used;
     status = acre__heap_write_trees(heap, image.control, ACRE__HEAP_TREES);

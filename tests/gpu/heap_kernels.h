@@ -18,6 +18,7 @@
     X(heap_groups)  /* allocations, copies and fills by warps and blocks */                        \
     X(heap_arena)   /* allocations from an arena of the block */                                   \
     X(heap_diverge) /* lanes of a warp take different branches */                                  \
+    X(heap_outline) /* as heap_diverge, in a function that is not inlined */                       \
     X(heap_misuse)  /* wrong frees */                                                              \
     X(heap_mistake) /* frees blocks to the wrong heap */                                           \
     X(heap_fill)    /* allocates until NULL, in one list per thread */                             \
@@ -363,6 +364,31 @@ HEAP_KERNEL(heap_diverge) {
     }
     if (!job->at[i])
         heap_keep(job, i, heap_some(job, i, r), 0);
+}
+
+/* Lanes are in different calls of these functions at the same time. */
+ACRE__HEAP_SLOW void *heap_outlined_malloc(const struct heap_job *job, size_t bytes) {
+    return acre_heap_malloc(job->h, bytes);
+}
+ACRE__HEAP_SLOW void heap_outlined_free(const struct heap_job *job, void *p) {
+    acre_heap_free(job->h, p);
+}
+
+HEAP_KERNEL(heap_outline) {
+    uint32_t i = heap_index();
+    if (i >= job->threads)
+        return;
+    uint64_t r = heap_random(job, i);
+    void *p = NULL;
+    for (uint64_t k = r & 7; k-- > 0; r >>= 3) {
+        heap_outlined_free(job, p);
+        p = r & 8 ? heap_outlined_malloc(job, 24) : heap_outlined_malloc(job, 16 + (r & 1023));
+        if (p)
+            heap_write((uint64_t *)p, 16, i, 1);
+        if (p && r & 16)
+            HEAP_CHECK(heap_is_right((const uint64_t *)p, 16, i, 1));
+    }
+    heap_outlined_free(job, p);
 }
 
 /* ---- wrong frees ---- */

@@ -11,7 +11,8 @@
 #include "support/rounds.h"
 
 #ifdef ACRE_HAVE_KERNELS
-extern const unsigned char acre__heap_kernels_fatbin[], acre__heap_kernels_full_fatbin[];
+extern const unsigned char acre__heap_kernels_fatbin[], acre__heap_kernels_full_fatbin[],
+    acre__heap_kernels_few_fatbin[];
 static const unsigned char *heap_image = acre__heap_kernels_fatbin;
 #else
 static const unsigned char *heap_image = NULL;
@@ -37,6 +38,8 @@ void heap_arguments(int argc, char **argv) {
 #ifdef ACRE_HAVE_KERNELS
     if (argc > 1 && !strcmp(argv[1], "full"))
         heap_image = acre__heap_kernels_full_fatbin;
+    if (argc > 1 && !strcmp(argv[1], "few"))
+        heap_image = acre__heap_kernels_few_fatbin;
 #endif
     if (getenv("ACRE_TEST_ONLY"))
         cmocka_set_test_filter(getenv("ACRE_TEST_ONLY"));

@@ -42,7 +42,7 @@ struct heap_world {
 };
 
 /* Reads the arguments of main: soft [LANES] for the soft device, full for kernels with
- * ACRE_HEAP_FULL_ORDER. Call this first. */
+ * ACRE_HEAP_FULL_ORDER, few for ACRE_HEAP_FEW_REGISTERS. Call this first. */
 void heap_arguments(int argc, char **argv);
 int heap_setup(void **state);
 int heap_teardown(void **state);

@@ -134,6 +134,17 @@ TEST(heap_lanes_may_part) {
     heap_end(w, 0);
 }
 
+TEST(heap_lanes_may_part_in_functions) {
+    struct heap_world *w = *state;
+    heap_begin(w, w->bytes, 0);
+    for (uint32_t round = 0; round < heap_pick(w, 50, 5, 5); round++) {
+        w->job.salt = round;
+        heap_run(w, "heap_outline");
+        assert_int_equal(heap_stats(w).live_blocks, 0);
+    }
+    heap_end(w, 0);
+}
+
 /* ---- the host ---- */
 
 /* The host reads what kernels wrote, and kernels read what the host wrote. */

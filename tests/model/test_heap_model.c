@@ -227,8 +227,8 @@ static int heap_scenario(uint64_t seed, char *what, unsigned what_bytes) {
         shadow_free(&s, &actors[i / HELD].held[i % HELD]);
     if (!s.fault)
         shadow_free(&s, &passed);
-    acre__heap_flush(s.f.h);
-    acre__heap_clear_desks(s.f.h);
+    acre__heap_flush(acre__heap_of(s.f.h));
+    acre__heap_clear_desks(acre__heap_of(s.f.h));
     if (!s.fault && s.f.h.segments[0].free_pages != 0xffffffffu)
         s.fault = "all blocks are freed, but not all pages are free";
     if (!s.fault && heap_wrong_frees(&s.f))
@@ -253,12 +253,13 @@ static void act_on_hints(void *user) {
     struct actor *a = user;
     acre_heap_handle h = a->s->f.h;
     for (int i = 0; i < 4; i++) {
-        uint32_t page = acre__heap_take_in(h, 0, 1 + (uint32_t)a->unit * 15, 0xffffffffu, 0);
-        acre__heap_tier_set(h, ACRE__HEAP_SOME, 3, (uint32_t)a->unit);
+        uint32_t page =
+            acre__heap_take_in(acre__heap_of(h), 0, 1 + (uint32_t)a->unit * 15, 0xffffffffu, 0);
+        acre__heap_tier_set(ACRE__HEAP_SOME, 3, (uint32_t)a->unit, acre__heap_of(h));
         if (page != ACRE__HEAP_NONE)
-            acre__heap_release(h, page, 1 + (uint32_t)a->unit * 15);
+            acre__heap_release(acre__heap_of(h), page, 1 + (uint32_t)a->unit * 15);
         if (i < 3 || a->unit)
-            (void)acre__heap_tier_clear(h, ACRE__HEAP_SOME, 3, (uint32_t)a->unit);
+            (void)acre__heap_tier_clear(acre__heap_of(h), ACRE__HEAP_SOME, 3, (uint32_t)a->unit);
     }
 }
 
@@ -287,6 +288,65 @@ static int hint_scenario(uint64_t seed, char *what, unsigned what_bytes) {
 TEST(heap_hints_are_never_lost) {
     uint64_t first = 0;
     assert_int_equal(schedule_try("hints", hint_scenario, &first), 0);
+}
+
+/* ---- the end of a slab ---- */
+
+/* Two threads allocate and free blocks of one slab, which an arena holds and whose other slots are
+ * free. So one thread often retires the slab while the other one reserves a slot of it. */
+static void act_on_last(void *user) {
+    struct actor *a = user;
+    for (int i = 0; i < 4 && !a->s->fault; i++) {
+        if (a->held[0].p) {
+            struct block mine = a->held[0];
+            a->held[0].p = NULL;
+            shadow_free(a->s, &mine);
+        }
+        shadow_take(a->s, &a->held[0], acre_heap_malloc(a->s->f.h, a->unit), a->unit);
+    }
+}
+
+static int last_scenario(uint64_t seed, char *what, unsigned what_bytes) {
+    enum { MOST = 64, BYTES = 20000 };
+    struct shadow s;
+    struct actor actors[2];
+    struct acre__vthread threads[2];
+    struct block blocks[MOST];
+    shadow_begin(&s, 1, 2);
+    memset(actors, 0, sizeof actors);
+    shadow_take(&s, &blocks[0], acre_heap_malloc(s.f.h, BYTES), BYTES);
+    uint32_t page = (uint32_t)((size_t)((char *)blocks[0].p - s.f.h.base) >> ACRE__HEAP_PAGE_LOG2);
+    uint32_t cap = ACRE__HEAP_CAP(acre__heap_page_of(acre__heap_of(s.f.h), page)->freed);
+    assert_in_range(cap, 2, MOST);
+    for (uint32_t i = 1; i < cap; i++)
+        shadow_take(&s, &blocks[i], acre_heap_malloc(s.f.h, BYTES), BYTES);
+    for (uint32_t i = 1; i < cap; i++)
+        shadow_free(&s, &blocks[i]);
+    for (unsigned i = 0; i < 2; i++) {
+        actors[i].s = &s;
+        actors[i].unit = BYTES;
+        threads[i] = (struct acre__vthread){act_on_last, &actors[i]};
+    }
+    actors[0].held[0] = blocks[0];
+    shadow_take(&s, &actors[1].held[0], acre_heap_malloc(s.f.h, BYTES), BYTES);
+    if (acre__sched_run(seed, threads, 2) != ACRE__SCHED_DONE)
+        s.fault = "the threads are stuck";
+    if (!s.fault)
+        s.fault = heap_fault(s.f.h);
+    for (int i = 0; i < 2 && !s.fault; i++)
+        shadow_free(&s, &actors[i].held[0]);
+    if (!s.fault && heap_wrong_frees(&s.f))
+        s.fault = "the heap counted a correct free as wrong";
+    if (!s.fault)
+        s.fault = heap_fault(s.f.h);
+    snprintf(what, what_bytes, "%s", s.fault ? s.fault : "");
+    shadow_end(&s);
+    return s.fault != NULL;
+}
+
+TEST(heap_slabs_end_once) {
+    uint64_t first = 0;
+    assert_int_equal(schedule_try("last", last_scenario, &first), 0);
 }
 
 int main(void) {

@@ -21,7 +21,7 @@ static inline acre_heap_handle heap_bring(acre_heap *heap) {
     api_ok(acre__heap_read(heap, image.control, (uintptr_t)heap->h.control, control));
     api_ok(acre__heap_read(heap, image.segments, acre__heap_segment_at(heap, 0), records));
     image.control->host = (uintptr_t)&heap->pinned->wish;
-    acre__heap_hear(image);
+    acre__heap_hear(acre__heap_of(image));
     acre__lock_give(&heap->lock);
     image.control->host = 0;
     return image;

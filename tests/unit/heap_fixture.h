@@ -60,7 +60,7 @@ static inline int heap_is_attached(acre_heap_handle h, uint32_t size_class, uint
 }
 
 static inline int heap_tree_has(acre_heap_handle h, uint32_t tree, uint32_t i) {
-    const uint64_t *words = acre__heap_tree(h, tree);
+    const uint64_t *words = acre__heap_tree(acre__heap_of(h), tree);
     for (uint32_t level = 0; level < 3; level++, i >>= 6)
         if (!(words[acre__heap_level(level) + (i >> 6)] >> (i & 63) & 1))
             return 0;
@@ -68,8 +68,8 @@ static inline int heap_tree_has(acre_heap_handle h, uint32_t tree, uint32_t i) {
 }
 
 static inline const char *heap_slab_fault(acre_heap_handle h, uint32_t page) {
-    const acre__heap_page *record = acre__heap_page_of(h, page);
-    const uint64_t *bits = acre__heap_bits_of(h, page);
+    const acre__heap_page *record = acre__heap_page_of(acre__heap_of(h), page);
+    const uint64_t *bits = acre__heap_bits_of(acre__heap_of(h), page);
     uint32_t size_class = ACRE__HEAP_CLASS(record->info), set = 0;
     uint32_t cap = acre__heap_slots(size_class, ACRE__HEAP_LENGTH(record->info));
     uint32_t used = ACRE__HEAP_COUNT(record->bump);
@@ -90,7 +90,7 @@ static inline const char *heap_slab_fault(acre_heap_handle h, uint32_t page) {
     int is_attached = heap_is_attached(h, size_class, page);
     if (used < cap && !is_attached)
         return "slots that were never used belong to no arena: they leak";
-    const acre_heap_segment *segment = acre__heap_segment_of(h, page);
+    const acre_heap_segment *segment = acre__heap_segment_of(acre__heap_of(h), page);
     int is_hinted = 0;
     for (uint32_t tier = 0; tier < ACRE__HEAP_TIERS; tier++)
         is_hinted |= (segment->tiers[tier][size_class] >> (page & 31) & 1) &&
@@ -145,7 +145,9 @@ static inline const char *heap_fault(acre_heap_handle h) {
     }
     for (uint32_t s = (uint32_t)h.control->opened; s < h.max_segments; s++)
         for (uint32_t tree = 0; tree < ACRE__HEAP_RUNS; tree++)
-            if (acre__heap_tree(h, tree)[acre__heap_level(0) + (s >> 6)] >> (s & 63) & 1)
+            if (acre__heap_tree(acre__heap_of(h), tree)[acre__heap_level(0) + (s >> 6)] >>
+                    (s & 63) &
+                1)
                 return "a tree lists a segment that is not opened: it would be allocated twice";
     return NULL;
 }
@@ -158,8 +160,8 @@ static inline void heap_expect_sound(acre_heap_handle h) {
 
 /* Expects that no block is live: after a flush every page is free. */
 static inline void heap_expect_empty(struct heap_fixture *f) {
-    acre__heap_flush(f->h);
-    acre__heap_clear_desks(f->h);
+    acre__heap_flush(acre__heap_of(f->h));
+    acre__heap_clear_desks(acre__heap_of(f->h));
     heap_expect_sound(f->h);
     for (uint32_t s = 0; s < f->h.control->opened; s++)
         assert_int_equal(f->h.segments[s].free_pages, 0xffffffffu);

@@ -71,7 +71,7 @@ TEST(heap_finds_segments_beside_a_stale_hint) {
         void **wholes = fill_runs(&f, 8, 32);
         for (uint32_t i = stale - 4; i < stale; i++)
             acre_heap_free(f.h, wholes[i]);
-        acre__heap_tree_set(f.h, ACRE__HEAP_RUNS - 1, 0, stale);
+        acre__heap_tree_set(acre__heap_of(f.h), ACRE__HEAP_RUNS - 1, stale);
         for (uint32_t i = stale + 1; i < 8 && i < stale + 3; i++)
             acre_heap_free(f.h, wholes[i]);
         assert_ptr_equal(acre_heap_malloc(f.h, (size_t)4 << ACRE__HEAP_SEGMENT_LOG2),
@@ -85,13 +85,14 @@ TEST(heap_finds_segments_beside_a_stale_hint) {
 /* The first page of the slab of a block. */
 static uint32_t slab_of(const struct heap_fixture *f, const void *block) {
     uint32_t page = (uint32_t)((const char *)block - f->h.base) / PAGE;
-    return page - ACRE__HEAP_BACK(acre__heap_page_of(f->h, page)->info);
+    return page - ACRE__HEAP_BACK(acre__heap_page_of(acre__heap_of(f->h), page)->info);
 }
 
 /* Frees a block, but loses its bit, as two frees that race with the reuse of the block can do. */
 static void free_and_lose(struct heap_fixture *f, void *block) {
     acre_heap_free(f->h, block);
-    memset(acre__heap_bits_of(f->h, slab_of(f, block)), 0, ACRE__HEAP_WORDS * sizeof(uint64_t));
+    memset(acre__heap_bits_of(acre__heap_of(f->h), slab_of(f, block)), 0,
+           ACRE__HEAP_WORDS * sizeof(uint64_t));
 }
 
 /* Searches for slots that are not there end, and the block comes from another slab. */
@@ -132,7 +133,7 @@ TEST(heap_realloc_does_not_take_segments_that_are_being_opened) {
     f.h.segments[4].free_pages = f.h.segments[5].free_pages = 0xffffffffu; /* from before a trim */
     assert_null(acre_heap_realloc(f.h, p, 5 * segment));
     assert_int_equal(f.h.segments[4].free_pages, 0xffffffffu);
-    acre__heap_note_whole(f.h, 4, 2, 1); /* the warp is done */
+    acre__heap_note_whole(4, 2, acre__heap_of(f.h), 1); /* the warp is done */
     assert_ptr_equal(acre_heap_realloc(f.h, p, 5 * segment), p);
     assert_int_equal(f.h.segments[4].free_pages, 0);
     heap_end(&f);

@@ -28,14 +28,51 @@ typedef unsigned long long uintptr_t;
 #ifdef __CUDACC__
 
 #define ACRE__HEAP_FN static __device__ inline
-/* Rare paths are calls, so that the common path needs few registers. A direct call is not enough:
- * ptxas adds up the registers of a chain of direct calls (170 for malloc). If the first function of
- * a chain is called by its address (ACRE__HEAP_APART), each function saves the registers that it
- * needs, and a kernel needs only as many as the largest of them. But the registers that one lane
- * saves take the space of a whole warp in the cache, so a chain of three calls costs more than its
- * work. So paths that are taken now and then are only one call deep. */
+/* Functions and registers. ptxas adds up the registers of a kernel and of all functions that it
+ * reaches by direct calls. A function that is called by its address saves registers instead, so a
+ * kernel needs no more than the largest of them. But what it saves goes to memory, which costs two
+ * to four microseconds while all warps allocate. So:
+ *
+ *   ACRE__HEAP_BODY   what malloc and free do for a warp: a function, so that each further call
+ *                     adds little code. With ACRE_HEAP_FEW_REGISTERS, malloc is inlined, and its
+ *                     slow half is called by its address: kernels with many values of their own
+ *                     then need 66 registers, not 160, but wait longer for new slabs.
+ *   ACRE__HEAP_SLOW   functions. ACRE__HEAP_CALL calls by address: what is rare. No two functions
+ * of a chain of such calls have the same parameter types: ptxas would take them for a recursion,
+ * whose stack has no bound. ACRE__HEAP_NEAR   calls directly: what is needed now and then, and has
+ * no room in its caller. ACRE__HEAP_PART   part of its caller, ACRE__HEAP_DO.
+ *
+ * In relocatable code ptxas gives a function as many registers as it likes, and all these are calls
+ * by address of small functions. */
 #define ACRE__HEAP_SLOW static __device__ __noinline__
-#define ACRE__HEAP_APART(type, name, function) type volatile name = function
+#define ACRE__HEAP_CALL(function, ...) acre__heap_apart(function)(__VA_ARGS__)
+template <class type> ACRE__HEAP_FN type acre__heap_apart(type function) {
+    asm volatile("" : "+l"(function));
+    return function;
+}
+#ifdef __CUDACC_RDC__
+#define ACRE__HEAP_PART ACRE__HEAP_SLOW
+#define ACRE__HEAP_DO(function, ...) ACRE__HEAP_CALL(function, __VA_ARGS__)
+#define ACRE__HEAP_NEAR(function, ...) ACRE__HEAP_CALL(function, __VA_ARGS__)
+#else
+#define ACRE__HEAP_PART ACRE__HEAP_FN
+#define ACRE__HEAP_DO(function, ...) function(__VA_ARGS__)
+#define ACRE__HEAP_NEAR(function, ...) function(__VA_ARGS__)
+#endif
+#if defined(ACRE_HEAP_FEW_REGISTERS) && !defined(__CUDACC_RDC__)
+#define ACRE__HEAP_BODY static __device__ __forceinline__
+#define ACRE__HEAP_HALF ACRE__HEAP_SLOW
+#define ACRE__HEAP_GO_ON(function, ...) ACRE__HEAP_CALL(function, __VA_ARGS__)
+#else
+#define ACRE__HEAP_BODY ACRE__HEAP_SLOW
+#define ACRE__HEAP_HALF ACRE__HEAP_FN
+#define ACRE__HEAP_GO_ON(function, ...) function(__VA_ARGS__)
+#endif
+/* In front of a loop: it is not unrolled, which would take more code and registers. */
+#define ACRE__HEAP_ROLLED _Pragma("unroll 1")
+/* Computes what depends on a pointer from here on, not in front of the loop, which would keep it in
+ * registers during the loop. */
+#define ACRE__HEAP_HERE(pointer) asm volatile("" : "+l"(pointer))
 
 #define ACRE__HEAP_PTX_RMW(op, order, bits, letter)                                                \
     ACRE__HEAP_FN uint##bits##_t acre__heap_##op##bits##_##order(uint##bits##_t *p,                \
@@ -91,6 +128,7 @@ typedef unsigned long long uintptr_t;
     ACRE__HEAP_PTX_RMW(exch, relaxed, bits, letter)                                                \
     ACRE__HEAP_PTX_CAS(acquire, bits, letter)                                                      \
     ACRE__HEAP_PTX_CAS(acq_rel, bits, letter)                                                      \
+    ACRE__HEAP_PTX_CAS(release, bits, letter)                                                      \
     ACRE__HEAP_PTX_CAS(relaxed, bits, letter)                                                      \
     ACRE__HEAP_PTX_LOAD(relaxed, bits, letter)                                                     \
     ACRE__HEAP_PTX_LOAD(acquire, bits, letter)                                                     \
@@ -147,6 +185,15 @@ ACRE__HEAP_PTX_CHIP(exch, 32)
 ACRE__HEAP_FN uint64_t acre__heap_and64_chip_acquire(uint64_t *p, uint64_t v) {
     return ACRE__HEAP_CHIP(acre__heap_and64_acq_rel, acre__heap_and64_acquire)(p, v);
 }
+ACRE__HEAP_FN uint64_t acre__heap_or64_chip_release(uint64_t *p, uint64_t v) {
+    return ACRE__HEAP_CHIP(acre__heap_or64_acq_rel, acre__heap_or64_release)(p, v);
+}
+ACRE__HEAP_FN int acre__heap_cas64_chip_release(uint64_t *p, uint64_t *expected, uint64_t v) {
+    return ACRE__HEAP_CHIP(acre__heap_cas64_acq_rel, acre__heap_cas64_release)(p, expected, v);
+}
+ACRE__HEAP_FN int acre__heap_cas32_chip(uint32_t *p, uint32_t *expected, uint32_t v) {
+    return ACRE__HEAP_CHIP(acre__heap_cas32_acq_rel, acre__heap_cas32_relaxed)(p, expected, v);
+}
 ACRE__HEAP_FN int acre__heap_cas64_chip(uint64_t *p, uint64_t *expected, uint64_t v) {
     return ACRE__HEAP_CHIP(acre__heap_cas64_acq_rel, acre__heap_cas64_relaxed)(p, expected, v);
 }
@@ -198,7 +245,17 @@ ACRE__HEAP_FN uint32_t acre__heap_warp(void) {
     return warp;
 }
 
-#define acre__heap_active() __activemask()
+/* The lanes that are here together. ptxas would keep the mask in a uniform register, which a warp
+ * has once, also in functions that diverged lanes of the warp execute at the same time, and these
+ * would overwrite it (seen with CUDA 13.0). It does not do so with a value that depends on the
+ * lane, and does not know that no lane is both below and above itself. */
+ACRE__HEAP_FN uint32_t acre__heap_active(void) {
+    uint32_t below, above;
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
+    asm("mov.u32 %0, %%lanemask_gt;" : "=r"(above));
+    return __activemask() | (below & above);
+}
+
 #define acre__heap_ballot(mask, predicate) (__ballot_sync(mask, predicate) & (mask))
 #define acre__heap_syncwarp(mask) __syncwarp(mask)
 #define acre__heap_match(mask, value) (__match_any_sync(mask, (unsigned)(value)) & (mask))
@@ -250,7 +307,15 @@ ACRE__HEAP_FN uint64_t acre__heap_union(uint32_t peers, uint64_t bits) {
 /* unused: a program need not use every function. */
 #define ACRE__HEAP_FN __attribute__((unused)) static inline
 #define ACRE__HEAP_SLOW __attribute__((unused)) static
-#define ACRE__HEAP_APART(type, name, function) type name = function
+#define ACRE__HEAP_BODY __attribute__((unused)) static
+#define ACRE__HEAP_HALF ACRE__HEAP_FN
+#define ACRE__HEAP_GO_ON(function, ...) function(__VA_ARGS__)
+#define ACRE__HEAP_PART ACRE__HEAP_FN
+#define ACRE__HEAP_DO(function, ...) function(__VA_ARGS__)
+#define ACRE__HEAP_CALL(function, ...) function(__VA_ARGS__)
+#define ACRE__HEAP_NEAR(function, ...) function(__VA_ARGS__)
+#define ACRE__HEAP_ROLLED
+#define ACRE__HEAP_HERE(pointer) ((void)0)
 
 #ifdef ACRE_TEST_POINTS
 #ifdef __cplusplus
@@ -269,12 +334,14 @@ extern "C"
 #define ACRE__HEAP_ORDER_acq_rel __ATOMIC_ACQ_REL
 #define ACRE__HEAP_ORDER_chip __ATOMIC_ACQ_REL
 #define ACRE__HEAP_ORDER_chip_acquire __ATOMIC_ACQ_REL
+#define ACRE__HEAP_ORDER_chip_release __ATOMIC_ACQ_REL
 #define acre__heap_fence() ((void)0)
 /* Callers use the value that a failed compare-and-swap has read, so that is an acquire, too. */
 #define ACRE__HEAP_FAILED_relaxed __ATOMIC_RELAXED
 #define ACRE__HEAP_FAILED_acquire __ATOMIC_ACQUIRE
 #define ACRE__HEAP_FAILED_acq_rel __ATOMIC_ACQUIRE
 #define ACRE__HEAP_FAILED_chip __ATOMIC_ACQUIRE
+#define ACRE__HEAP_FAILED_chip_release __ATOMIC_ACQUIRE
 
 #define acre__heap_load32(p, order)                                                                \
     (ACRE__HEAP_POINT(), __atomic_load_n(p, ACRE__HEAP_ORDER_##order))

@@ -28,7 +28,7 @@ ACRE__HEAP_FN uint32_t acre__heap_group(uint32_t mask, uint32_t key) {
  * an old number must not overwrite a request that the host has yet to read. The warp that sent the
  * request polls host memory. The others poll a word in device memory, so that they do not load the
  * bus, and read host memory only now and then, in case the warp that sent the request has ended. */
-ACRE__HEAP_FN int acre__heap_ask(acre_heap_handle h, acre__heap_wish *wish, size_t bytes) {
+ACRE__HEAP_FN int acre__heap_ask(acre__heap h, acre__heap_wish *wish, size_t bytes) {
     acre_heap_control *control = h.control;
     uint64_t number = (acre__heap_load64(&control->answers, relaxed) >> 1) + 1;
     uint64_t asked = acre__heap_load64(&control->asked, relaxed);
@@ -40,6 +40,7 @@ ACRE__HEAP_FN int acre__heap_ask(acre_heap_handle h, acre__heap_wish *wish, size
         every = 1;
     }
     uint64_t begin = acre__heap_time_ns(), most = acre__heap_load64(&control->wait_ns, relaxed);
+    ACRE__HEAP_ROLLED
     for (uint32_t tries = 1; acre__heap_load64(&control->answers, acquire) >> 1 < number; tries++) {
         if (tries % every == 0)
             acre__heap_hear(h);
@@ -52,8 +53,9 @@ ACRE__HEAP_FN int acre__heap_ask(acre_heap_handle h, acre__heap_wish *wish, size
 
 /* Returns 1 if there is more memory than the `seen` segments, and requests it if needed. It tries
  * twice, since the first answer may belong to a request from before these segments were there. */
-ACRE__HEAP_SLOW int acre__heap_more(acre_heap_handle h, size_t bytes, uint64_t seen) {
+ACRE__HEAP_SLOW int acre__heap_more(size_t bytes, uint64_t seen, acre__heap h) {
     acre_heap_control *control = h.control;
+    ACRE__HEAP_ROLLED
     for (int i = 0; i < 2; i++) {
         acre__heap_hear(h);
         if (acre__heap_load64(&control->committed, acquire) != seen)
@@ -68,28 +70,20 @@ ACRE__HEAP_SLOW int acre__heap_more(acre_heap_handle h, size_t bytes, uint64_t s
     return acre__heap_load64(&control->committed, acquire) != seen;
 }
 
-ACRE__HEAP_FN void *acre__heap_fail(acre_heap_handle h, uint32_t count, size_t bytes) {
+ACRE__HEAP_FN void acre__heap_fail(acre__heap h, uint32_t count, size_t bytes) {
     acre__heap_add64(&h.control->failed, (uint64_t)count, relaxed);
     acre__heap_add64(&h.control->failed_bytes, (uint64_t)bytes * count, relaxed);
-    return NULL;
 }
 
 /* ---- blocks by class ---- */
 
-/* Packs a grant into one word, which the leader sends to the other lanes. Bits need a second
- * word. */
-ACRE__HEAP_FN uint64_t acre__heap_pack(acre__heap_grant grant) {
-    return (uint64_t)grant.is_bits << 56 | (uint64_t)grant.count << 48 |
-           (uint64_t)grant.slot << 32 | grant.page;
-}
-#define ACRE__HEAP_GRANTED(where) ((uint32_t)((where) >> 48) & 0xffu)
-
-ACRE__HEAP_FN void *acre__heap_granted(acre_heap_handle h, uint32_t size_class, uint64_t where,
-                                       uint64_t bits, uint32_t n) {
-    uint32_t slot = (uint32_t)(where >> 32) & 0xffffu;
-    slot = where >> 56 ? slot * 64 + acre__heap_nth_bit(bits, n) : slot + n;
-    return acre__heap_address(h, (uint32_t)where) +
-           (size_t)slot * acre__heap_class_bytes(size_class);
+/* Returns the offset of slot n of a grant from the heap's base. */
+ACRE__HEAP_FN uint64_t acre__heap_granted(uint32_t size_class, uint64_t grant, uint64_t bits,
+                                          uint32_t n) {
+    uint32_t slot = ACRE__HEAP_SLOT(grant);
+    slot = ACRE__HEAP_IS_BITS(grant) ? slot * 64 + acre__heap_nth_bit(bits, n) : slot + n;
+    return ((uint64_t)(uint32_t)grant << ACRE__HEAP_PAGE_LOG2) +
+           (uint64_t)slot * acre__heap_class_bytes(size_class);
 }
 
 ACRE__HEAP_FN int acre__heap_is_own(uint32_t size_class, uint32_t count) {
@@ -98,117 +92,182 @@ ACRE__HEAP_FN int acre__heap_is_own(uint32_t size_class, uint32_t count) {
     return bytes >= ACRE__HEAP_OWN_BYTES && over <= bytes / 16;
 }
 
-/* Pages for one warp only: how many, and the slab made of them; `page` is the first. */
+/* The pages of a slab for one warp only. */
 ACRE__HEAP_FN uint32_t acre__heap_own_pages(uint32_t size_class, uint32_t wanted) {
     uint32_t bytes = wanted * acre__heap_class_bytes(size_class);
     return (bytes + (1u << ACRE__HEAP_PAGE_LOG2) - 1) >> ACRE__HEAP_PAGE_LOG2;
 }
-ACRE__HEAP_FN acre__heap_grant acre__heap_own(acre_heap_handle h, uint32_t size_class,
-                                              uint32_t wanted, uint32_t page) {
-    acre__heap_grant grant = {0, 0, 0, 0, 0};
-    if (page == ACRE__HEAP_NONE)
+/* Finds slots when the arenas and desks have none: in new pages, in slabs of other arenas, in more
+ * memory. `task` is a refill to be ended, or 0. Other slabs do not go to an arena: while memory is
+ * short, other warps must be able to use the rest of them. */
+ACRE__HEAP_SLOW uint64_t acre__heap_scrape(acre__heap h, uint32_t want, uint64_t task,
+                                           acre__heap_reserved *reserved) {
+    uint64_t seen, grant = 0;
+    uint32_t bytes = acre__heap_class_bytes(ACRE__HEAP_WANTED_CLASS(want));
+    if (ACRE__HEAP_IS_REFILL(task))
+        grant = ACRE__HEAP_CALL(acre__heap_attach_rest, task, h, want, reserved);
+    if (grant)
         return grant;
-    acre__heap_make_slab(h, page, acre__heap_own_pages(size_class, wanted), size_class, wanted,
-                         ACRE__HEAP_OWN);
-    grant.page = page;
-    grant.count = wanted;
-    return grant;
-}
-
-/* Finds slots when the arenas have none: in new pages, in slabs of other arenas, in more memory.
- * The slab does not go to an arena: while memory is short, other warps must be able to use the rest
- * of it. */
-ACRE__HEAP_SLOW acre__heap_grant acre__heap_scrape(acre_heap_handle h, uint32_t size_class,
-                                                   uint32_t wanted, acre__heap_reserved *reserved) {
-    acre__heap_grant grant;
-    uint64_t seen;
     do {
         seen = acre__heap_load64(&h.control->committed, relaxed);
-        grant = acre__heap_take_apart(h, size_class, wanted, reserved);
-        for (uint32_t i = 0; !grant.count && i < ACRE__HEAP_FLUSHES && acre__heap_flush(h); i++)
-            grant = acre__heap_take_apart(h, size_class, wanted, reserved);
-    } while (!grant.count && acre__heap_more(h, wanted * acre__heap_class_bytes(size_class), seen));
-    if (!grant.count)
-        (void)acre__heap_fail(h, wanted, acre__heap_class_bytes(size_class));
+        uint32_t i = 0;
+        do
+            grant = ACRE__HEAP_DO(acre__heap_take_apart, h, want, reserved);
+        while (!grant && i++ < ACRE__HEAP_FLUSHES && ACRE__HEAP_CALL(acre__heap_flush, h));
+    } while (!grant && ACRE__HEAP_CALL(acre__heap_more, ACRE__HEAP_WANTED(want) * bytes, seen, h));
+    if (!grant)
+        acre__heap_fail(h, ACRE__HEAP_WANTED(want), bytes);
     return grant;
 }
 
-typedef acre__heap_grant (*acre__heap_scrape_fn)(acre_heap_handle h, uint32_t size_class,
-                                                 uint32_t wanted, acre__heap_reserved *reserved);
-
-/* The leader's next attempt to get `wanted` slots. Returns a packed grant and its bits; 0 if there
- * is no memory. */
-ACRE__HEAP_FN uint64_t acre__heap_next(acre_heap_handle h, uint32_t size_class, uint32_t wanted,
-                                       acre__heap_reserved *reserved, uint64_t *bits) {
-    ACRE__HEAP_APART(acre__heap_scrape_fn, scrape, acre__heap_scrape);
-    ACRE__HEAP_APART(acre__heap_desk_fn, desk_claim, acre__heap_desk_claim);
-    acre__heap_grant grant = {0, 0, 0, 0, 0};
-    ACRE__HEAP_APART(acre__heap_find_fn, find, acre__heap_find_reserved);
-    if (reserved->count)
-        grant = find(h, reserved);
-    else if (acre__heap_is_own(size_class, wanted))
-        grant = acre__heap_own(h, size_class, wanted,
-                               desk_claim(h, acre__heap_own_pages(size_class, wanted)));
-    else
-        grant = acre__heap_take_slots(h, size_class, wanted, reserved);
-    if (!grant.count)
-        grant = scrape(h, size_class, wanted, reserved);
-    *bits = grant.bits;
-    return acre__heap_pack(grant);
+/* Returns 1 if a refill should look for a slab with much room, not for new pages. New pages are
+ * faster: slots at the front need no search, and a slab whose blocks are all freed soon is retired,
+ * if nobody takes its holes in the meantime. But a class that has many pages must use its holes,
+ * and so must all classes once memory has been short. */
+ACRE__HEAP_FN int acre__heap_wants_holes(acre__heap h, uint32_t size_class) {
+    uint32_t pages = acre__heap_load32(&h.control->slab_pages[size_class], relaxed);
+    uint64_t most =
+        acre__heap_hint64(&h.control->committed) * ACRE__HEAP_PAGES >> ACRE__HEAP_HOLES_LOG2;
+    return pages > most || acre__heap_hint32(&h.control->flushes) != 0;
 }
 
-/* One load and one atomic: works if the arena has unused slots, or the desk has pages. */
-ACRE__HEAP_FN uint64_t acre__heap_first(acre_heap_handle h, uint32_t size_class, uint32_t wanted) {
-    if (acre__heap_is_own(size_class, wanted)) {
-        uint64_t desk;
-        uint32_t page = acre__heap_desk_take(h, acre__heap_place() & acre__heap_desks_last(h),
-                                             acre__heap_own_pages(size_class, wanted), &desk);
-        return acre__heap_pack(acre__heap_own(h, size_class, wanted, page));
+/* Makes a slab of new pages, and grants slots of it: for an arena, if `task` is a refill, or for
+ * this warp only. Reserves slots of an old slab for an arena, if there is one with much room, and
+ * returns ACRE__HEAP_HELD. Returns 0 if there is no memory. */
+ACRE__HEAP_PART uint64_t acre__heap_fill(uint32_t want, uint64_t task, acre__heap h,
+                                         acre__heap_reserved *reserved) {
+    uint32_t size_class = ACRE__HEAP_WANTED_CLASS(want);
+    uint32_t page, pages;
+    if (ACRE__HEAP_IS_REFILL(task)) {
+        if (acre__heap_wants_holes(h, size_class)) {
+            page = ACRE__HEAP_CALL(acre__heap_reuse, h, want, reserved);
+            if (page != ACRE__HEAP_NONE) {
+                acre__heap_attach(h, size_class, task, page << 2 | ACRE__HEAP_HOLES);
+                return ACRE__HEAP_HELD;
+            }
+        }
+        uint32_t spread = acre__heap_hint32(&h.control->spread[size_class]);
+        pages = 1u << acre__heap_slab_log2(size_class, spread);
+    } else {
+        pages = acre__heap_own_pages(size_class, ACRE__HEAP_WANTED(want));
     }
-    uint32_t at = acre__heap_arena_of(h, size_class);
-    uint64_t arena = acre__heap_load64(&h.control->arenas[size_class][at], relaxed);
-    if (ACRE__HEAP_STATE(arena) != ACRE__HEAP_FRONT)
-        return 0;
-    return acre__heap_pack(
-        acre__heap_take_front(h, ACRE__HEAP_ARENA_PAGE(arena), size_class, wanted));
+    page = acre__heap_desk_get(h, pages);
+    if (page != ACRE__HEAP_NONE)
+        return ACRE__HEAP_NEAR(acre__heap_attach_new, h, want, task, page, pages);
+    return 0;
 }
 
-/* Allocates one block for each lane of `mask` that wants one of a class; NULL if there is no
- * memory. The other lanes have no class, and `peers` of their own. The leaders of all groups act at
- * the same time, each for its group. All lanes of the mask loop together until none waits for
- * anything, so that every lane takes part in every collective, with the same mask. Functions that
- * leaders call have no collectives. */
-ACRE__HEAP_FN void *acre__heap_malloc_class(acre_heap_handle h, uint32_t size_class, uint32_t mask,
-                                            uint32_t peers) {
-    uint32_t lane = acre__heap_lane(), leader = acre__heap_ctz32(peers), done = 0;
-    uint32_t rank = acre__heap_popc32(peers & ((1u << lane) - 1));
-    uint32_t count = size_class < ACRE_HEAP_CLASSES ? acre__heap_popc32(peers) : 0;
-    uint64_t where = count && lane == leader ? acre__heap_first(h, size_class, count) : 0;
-    where = acre__heap_shfl(mask, where, leader);
-    done = ACRE__HEAP_GRANTED(where);
-    void *p = rank < done ? acre__heap_granted(h, size_class, where, 0, rank) : NULL;
-    acre__heap_reserved reserved = {0, 0, 0, 0};
-    while (acre__heap_ballot(mask, done != count)) {
-        uint64_t bits = 0;
-        where = 0;
-        if (lane == leader && done != count && size_class < ACRE_HEAP_CLASSES)
-            where = acre__heap_next(h, size_class, count - done, &reserved, &bits);
-        where = acre__heap_shfl(mask, where, leader);
+/* Takes slots from the arenas, or begins a refill; 0 if all of them are busy for long. While an
+ * arena is being refilled it tries the next. */
+ACRE__HEAP_PART uint64_t acre__heap_take_slots(acre__heap_reserved *reserved, acre__heap h,
+                                               uint32_t want) {
+    uint32_t size_class = ACRE__HEAP_WANTED_CLASS(want), at = acre__heap_place();
+    uint32_t spread = acre__heap_load32(&h.control->spread[size_class], relaxed);
+    if (spread != acre__heap_hint32(&h.control->spread[size_class]))
+        acre__heap_fence(); /* discards the cached hint */
+    uint32_t last = (1u << acre__heap_arenas_log2(size_class, spread)) - 1;
+    ACRE__HEAP_ROLLED
+    for (uint32_t tries = 0; tries < ACRE__HEAP_TRIES; tries++, at++) {
+        ACRE__HEAP_HERE(h.control);
+        uint64_t grant = ACRE__HEAP_DO(acre__heap_try_arena, h, want, at & last, reserved);
+        if (grant)
+            return grant;
+        if ((tries & last & 3) == (last & 3))
+            acre__heap_pause(tries / 4);
+    }
+    return 0;
+}
+
+/* The leader's next attempt to get the wanted slots, or the refill that it has begun. Returns 0 if
+ * there is no memory. */
+ACRE__HEAP_HALF uint64_t acre__heap_next(uint32_t want, acre__heap h, uint64_t grant,
+                                         acre__heap_reserved *reserved) {
+    int is_own = acre__heap_is_own(ACRE__HEAP_WANTED_CLASS(want), ACRE__HEAP_WANTED(want));
+    uint64_t task = 0;
+    if (!ACRE__HEAP_IS_REFILL(grant)) {
+        grant = reserved->count ? ACRE__HEAP_HELD : 0;
+        if (!grant && !is_own)
+            grant = ACRE__HEAP_DO(acre__heap_take_slots, reserved, h, want);
+    }
+    ACRE__HEAP_HERE(h.control);
+    if (ACRE__HEAP_IS_REFILL(grant) || (!grant && is_own)) {
+        task = grant;
+        grant = ACRE__HEAP_DO(acre__heap_fill, want, grant, h, reserved);
+    }
+    ACRE__HEAP_HERE(h.segments);
+    if (grant == ACRE__HEAP_HELD) {
+        task = 0;
+        grant = ACRE__HEAP_DO(acre__heap_find_reserved, h, reserved);
+    }
+    return grant ? grant : ACRE__HEAP_CALL(acre__heap_scrape, h, want, task, reserved);
+}
+
+/* One load and one atomic, if the arena has unused slots. If it has none, and no other warp refills
+ * it, returns a refill. */
+ACRE__HEAP_FN uint64_t acre__heap_first(acre__heap h, uint32_t size_class, uint32_t wanted) {
+    if (acre__heap_is_own(size_class, wanted))
+        return 0;
+    uint32_t spread = acre__heap_hint32(&h.control->spread[size_class]);
+    uint32_t at = acre__heap_arena_of(size_class, spread);
+    uint64_t *arena = &h.control->arenas[size_class][at], now = acre__heap_load64(arena, relaxed);
+    if (ACRE__HEAP_STATE(now) == ACRE__HEAP_FRONT) {
+        uint32_t page = ACRE__HEAP_ARENA_PAGE(now);
+        uint64_t grant = acre__heap_take_front(h, page, size_class, wanted);
+        if (grant & ACRE__HEAP_STALE) {
+            ACRE__HEAP_CALL(acre__heap_give_back, h, page, ACRE__HEAP_SLOT(grant),
+                            ACRE__HEAP_GRANTED(grant));
+            return 0;
+        }
+        if (grant)
+            return grant;
+    } else if (ACRE__HEAP_STATE(now) != ACRE__HEAP_EMPTY) {
+        return 0;
+    }
+    /* If memory is short, the class is no longer spread as widely: not every arena has a slab. */
+    if (acre__heap_load32(&h.control->spread[size_class], relaxed) != spread)
+        return 0;
+    return acre__heap_begin_refill(arena, at, now);
+}
+
+/* Allocates one block of a class for each lane that calls it. Returns its offset from the heap's
+ * base, or ACRE__HEAP_NOWHERE if there is no memory. The leaders of all groups act at the same
+ * time, each for its group. All lanes loop together until none waits for anything, so that every
+ * lane takes part in every collective, with the same mask. Functions that leaders call have no
+ * collectives. */
+#define ACRE__HEAP_NOWHERE (~(uint64_t)0)
+ACRE__HEAP_BODY uint64_t acre__heap_malloc_slot(uint32_t size_class, acre__heap h) {
+    uint32_t mask = acre__heap_active(), peers = acre__heap_group(mask, size_class);
+    uint32_t leader = acre__heap_ctz32(peers), count = acre__heap_popc32(peers);
+    uint32_t rank = acre__heap_popc32(peers & ((1u << acre__heap_lane()) - 1)), is_leader = !rank;
+    acre__heap_reserved reserved;
+    reserved.count = 0;
+    uint64_t grant = is_leader ? acre__heap_first(h, size_class, count) : 0;
+    grant = acre__heap_shfl(mask, grant, leader);
+    uint32_t got = ACRE__HEAP_GRANTED(grant);
+    uint64_t at = rank < got ? acre__heap_granted(size_class, grant, 0, rank) : ACRE__HEAP_NOWHERE;
+    /* `rank` and `count` are those among the lanes that still want a block. */
+    for (rank -= got, count -= got; acre__heap_ballot(mask, count != 0); rank -= got) {
+        uint64_t bits = 0, refill = grant;
+        grant = 0;
+        if (is_leader && count) {
+            grant = ACRE__HEAP_GO_ON(acre__heap_next, ACRE__HEAP_WANT(size_class, count), h, refill,
+                                     &reserved);
+            bits = ACRE__HEAP_IS_BITS(grant) ? reserved.bits : 0;
+        }
+        grant = acre__heap_shfl(mask, grant, leader);
         bits = acre__heap_shfl(mask, bits, leader);
-        uint32_t got = ACRE__HEAP_GRANTED(where);
-        if (rank - done < got)
-            p = acre__heap_granted(h, size_class, where, bits, rank - done);
-        done += got;
-        if (!got) /* for lanes that still want a block there is no more memory */
-            count = done;
+        got = ACRE__HEAP_GRANTED(grant);
+        if (rank < got)
+            at = acre__heap_granted(size_class, grant, bits, rank);
+        count = got ? count - got : 0; /* 0: there is no more memory */
     }
     acre__heap_syncwarp(mask);
-    return p;
+    return at;
 }
 
 /* ---- blocks of pages and segments ---- */
 
-ACRE__HEAP_FN uint32_t acre__heap_take_pages(acre_heap_handle h, size_t bytes, size_t align) {
+ACRE__HEAP_SLOW uint32_t acre__heap_take_pages(size_t bytes, size_t align, acre__heap h) {
     uint32_t page;
     if (bytes <= ACRE__HEAP_RUN_MOST && align <= ACRE__HEAP_RUN_MOST) {
         uint32_t count = (uint32_t)((bytes - 1) >> ACRE__HEAP_PAGE_LOG2) + 1;
@@ -225,7 +284,7 @@ ACRE__HEAP_FN uint32_t acre__heap_take_pages(acre_heap_handle h, size_t bytes, s
     if (count == 1) {
         page = acre__heap_claim(h, ACRE__HEAP_PAGES, 1);
     } else {
-        page = acre__heap_claim_segments(h, (uint32_t)count);
+        page = ACRE__HEAP_CALL(acre__heap_claim_segments, h, (uint32_t)count);
         page = page == ACRE__HEAP_NONE ? page : page * 32;
     }
     if (page == ACRE__HEAP_NONE)
@@ -236,53 +295,47 @@ ACRE__HEAP_FN uint32_t acre__heap_take_pages(acre_heap_handle h, size_t bytes, s
     return page;
 }
 
-/* For a single lane. */
-ACRE__HEAP_SLOW void *acre__heap_pages_slow(acre_heap_handle h, size_t bytes, size_t align) {
+/* Allocates a block of pages for a single lane. Returns its first page, or ACRE__HEAP_NONE. */
+ACRE__HEAP_SLOW uint32_t acre__heap_pages_slow(acre__heap h, size_t bytes, size_t align) {
     uint64_t seen;
-    if (bytes > (uint64_t)h.max_segments << ACRE__HEAP_SEGMENT_LOG2)
-        return acre__heap_fail(h, 1, 0);
+    if (bytes > (uint64_t)h.max_segments << ACRE__HEAP_SEGMENT_LOG2) {
+        acre__heap_fail(h, 1, 0);
+        return ACRE__HEAP_NONE;
+    }
     do {
         seen = acre__heap_load64(&h.control->committed, relaxed);
-        uint32_t page = acre__heap_take_pages(h, bytes, align);
-        for (uint32_t i = 0;
-             page == ACRE__HEAP_NONE && i < ACRE__HEAP_FLUSHES && acre__heap_flush(h); i++)
-            page = acre__heap_take_pages(h, bytes, align);
+        uint32_t page, i = 0;
+        do
+            page = ACRE__HEAP_CALL(acre__heap_take_pages, bytes, align, h);
+        while (page == ACRE__HEAP_NONE && i++ < ACRE__HEAP_FLUSHES &&
+               ACRE__HEAP_CALL(acre__heap_flush, h));
         if (page != ACRE__HEAP_NONE)
-            return acre__heap_address(h, page);
-    } while (acre__heap_more(h, bytes, seen));
-    return acre__heap_fail(h, 1, bytes);
+            return page;
+    } while (ACRE__HEAP_CALL(acre__heap_more, bytes, seen, h));
+    acre__heap_fail(h, 1, bytes);
+    return ACRE__HEAP_NONE;
 }
 
-typedef void *(*acre__heap_pages_fn)(acre_heap_handle h, size_t bytes, size_t align);
-
-ACRE__HEAP_FN void *acre__heap_malloc_pages(acre_heap_handle h, size_t bytes, size_t align) {
-    ACRE__HEAP_APART(acre__heap_pages_fn, slow, acre__heap_pages_slow);
-    return slow(h, bytes, align);
-}
-
-ACRE__HEAP_FN void acre__heap_free_pages(acre_heap_handle h, uint32_t page, uint32_t info) {
+/* Frees a block of pages or segments. Returns 0 if another lane has just freed it. */
+ACRE__HEAP_PART int acre__heap_free_pages(uint32_t page, acre__heap h, uint32_t info) {
     acre_heap_segment *segment = acre__heap_segment_of(h, page);
     uint32_t large = acre__heap_load32(&segment->length, relaxed);
-    uint32_t *label = &acre__heap_page_of(h, page)->info;
-    /* If two lanes free the block at the same time, one succeeds. */
-    if (!acre__heap_cas32(label, &info, 0, relaxed)) {
-        acre__heap_add64(&h.control->double_frees, 1, relaxed);
-        return;
-    }
+    if (!acre__heap_cas32(&acre__heap_page_of(h, page)->info, &info, 0, relaxed))
+        return 0;
     if (ACRE__HEAP_KIND(info) == ACRE__HEAP_RUN) {
         acre__heap_label(h, page, ACRE__HEAP_LENGTH(info), 0);
         acre__heap_fence();
-        acre__heap_release(h, page, ACRE__HEAP_LENGTH(info));
+        ACRE__HEAP_DO(acre__heap_release, h, page, ACRE__HEAP_LENGTH(info));
     } else {
-        acre__heap_give_segments(h, page >> 5, large);
+        acre__heap_give_here_segments(h, page >> 5, large);
     }
+    return 1;
 }
 
 /* ---- resizing in place ---- */
 
 /* Changes the length of a block of pages. Returns 0 if the pages behind it are not free. */
-ACRE__HEAP_FN int acre__heap_resize_run(acre_heap_handle h, uint32_t page, uint32_t had,
-                                        uint32_t count) {
+ACRE__HEAP_FN int acre__heap_resize_run(acre__heap h, uint32_t page, uint32_t had, uint32_t count) {
     uint32_t segment = page >> 5, at = page & 31;
     if (at + count > ACRE__HEAP_PAGES)
         return 0;
@@ -294,24 +347,24 @@ ACRE__HEAP_FN int acre__heap_resize_run(acre_heap_handle h, uint32_t page, uint3
         uint32_t before = acre__heap_and32(mask, ~more, chip);
         if ((before & more) != more) {
             if (before & more)
-                acre__heap_give(h, segment, before & more);
+                ACRE__HEAP_CALL(acre__heap_give, h, segment, before & more);
             return 0;
         }
-        acre__heap_note_taken(h, segment, before, before & ~more);
+        ACRE__HEAP_CALL(acre__heap_note_taken, h, segment, before, before & ~more);
     } else {
         acre__heap_label(h, page + count, had - count, 0);
     }
     acre__heap_label(h, page, count, acre__heap_info(ACRE__HEAP_RUN, 0, count));
     if (count < had) {
         acre__heap_fence();
-        acre__heap_release(h, page + count, had - count);
+        ACRE__HEAP_DO(acre__heap_release, h, page + count, had - count);
     }
     return 1;
 }
 
 /* Returns 1 if segments are in the tree of whole ones. Their records are initialised then, which
  * `opened` alone does not say: it is raised before. */
-ACRE__HEAP_FN int acre__heap_are_whole(acre_heap_handle h, uint32_t first, uint32_t count) {
+ACRE__HEAP_FN int acre__heap_are_whole(acre__heap h, uint32_t first, uint32_t count) {
     const uint64_t *words = acre__heap_tree(h, ACRE__HEAP_RUNS - 1) + acre__heap_level(0);
     for (uint32_t i = first; i < first + count; i++)
         if (!(acre__heap_load64(words + (i >> 6), acquire) >> (i & 63) & 1))
@@ -321,7 +374,7 @@ ACRE__HEAP_FN int acre__heap_are_whole(acre_heap_handle h, uint32_t first, uint3
 
 /* Changes the length of a block of segments. Returns 0 if those behind it are not free, or if
  * another warp holds the lock (acre__heap_claim_segments). */
-ACRE__HEAP_FN int acre__heap_resize_segments(acre_heap_handle h, uint32_t first, uint32_t had,
+ACRE__HEAP_FN int acre__heap_resize_segments(acre__heap h, uint32_t first, uint32_t had,
                                              uint32_t count) {
     if (count > had) {
         uint32_t more = count - had, taken = 0;
@@ -337,15 +390,14 @@ ACRE__HEAP_FN int acre__heap_resize_segments(acre_heap_handle h, uint32_t first,
     acre__heap_store32(&h.segments[first].length, count, relaxed);
     if (count < had) {
         acre__heap_fence();
-        acre__heap_give_segments(h, first + count, had - count);
+        ACRE__HEAP_CALL(acre__heap_give_segments, first + count, h, had - count);
     }
     return 1;
 }
 
 /* Resizes a block of pages or segments that belongs to the caller, if it stays one of its kind.
  * Returns 0 if it must move. */
-ACRE__HEAP_SLOW int acre__heap_resize(acre_heap_handle h, const void *p, size_t bytes) {
-    uint32_t page = (uint32_t)(((uintptr_t)p - (uintptr_t)h.base) >> ACRE__HEAP_PAGE_LOG2);
+ACRE__HEAP_SLOW int acre__heap_resize(acre__heap h, uint32_t page, size_t bytes) {
     uint32_t info = acre__heap_load32(&acre__heap_page_of(h, page)->info, relaxed);
     int is_run = bytes > ACRE__HEAP_CLASS_MOST && bytes <= ACRE__HEAP_RUN_MOST;
     if (ACRE__HEAP_KIND(info) == ACRE__HEAP_RUN && is_run)
@@ -358,7 +410,6 @@ ACRE__HEAP_SLOW int acre__heap_resize(acre_heap_handle h, const void *p, size_t 
         h, page >> 5, acre__heap_load32(&acre__heap_segment_of(h, page)->length, relaxed),
         (uint32_t)((bytes - 1) >> ACRE__HEAP_SEGMENT_LOG2) + 1);
 }
-typedef int (*acre__heap_resize_fn)(acre_heap_handle h, const void *p, size_t bytes);
 
 /* ---- free ---- */
 
@@ -370,15 +421,15 @@ enum {
     ACRE__HEAP_IS_INTERIOR
 };
 
-/* What is at an address. It is found in the records, without reading the memory. */
+/* What is at an offset from the heap's base. It is found in the records, without reading the
+ * memory. */
 typedef struct acre__heap_found {
     uint32_t what, page, slot, info;
     uint64_t bump; /* of a slab */
 } acre__heap_found;
 
-ACRE__HEAP_FN acre__heap_found acre__heap_find(acre_heap_handle h, const void *p) {
+ACRE__HEAP_FN acre__heap_found acre__heap_find(acre__heap h, uint64_t offset) {
     acre__heap_found found = {ACRE__HEAP_IS_FOREIGN, 0, 0, 0, 0};
-    uint64_t offset = (uint64_t)((uintptr_t)p - (uintptr_t)h.base);
     uint64_t segment = offset >> ACRE__HEAP_SEGMENT_LOG2;
     /* It only grows while kernels run, so an old value suffices if it is large enough. */
     if (segment >= acre__heap_hint64(&h.control->committed) &&
@@ -422,7 +473,7 @@ ACRE__HEAP_FN acre__heap_found acre__heap_find(acre_heap_handle h, const void *p
     return found;
 }
 
-ACRE__HEAP_SLOW void acre__heap_wrong(acre_heap_handle h, uint32_t what, uint32_t count) {
+ACRE__HEAP_FN void acre__heap_wrong(acre__heap h, uint32_t what, uint32_t count) {
     uint64_t *counter = what == ACRE__HEAP_IS_DOUBLE    ? &h.control->double_frees
                         : what == ACRE__HEAP_IS_FOREIGN ? &h.control->foreign_frees
                                                         : &h.control->interior_frees;
@@ -432,32 +483,29 @@ ACRE__HEAP_SLOW void acre__heap_wrong(acre_heap_handle h, uint32_t what, uint32_
 /* Frees the slots of lanes whose bits are in one word. This takes two atomics, or one if these are
  * all slots of a slab and none of them was free, as with slabs for one warp. A bit that was already
  * set was freed before, and two lanes with the same bit are a double free. */
-ACRE__HEAP_FN void acre__heap_free_slots(acre_heap_handle h, acre__heap_found found,
-                                         uint32_t peers) {
+ACRE__HEAP_FN void acre__heap_free_slots(acre__heap h, acre__heap_found found, uint32_t peers) {
     uint64_t bits = acre__heap_union(peers, (uint64_t)1 << (found.slot & 63));
     acre__heap_syncwarp(peers);
     if (acre__heap_lane() != acre__heap_ctz32(peers))
         return;
-    uint32_t asked = acre__heap_popc32(peers);
-    acre__heap_fence();
-    if (asked == ACRE__HEAP_CAP(found.bump) && acre__heap_popc64(bits) == asked) {
-        uint64_t none = acre__heap_word(ACRE__HEAP_CLASS(found.info), asked, 0);
-        uint64_t *freed = &acre__heap_page_of(h, found.page)->freed;
-        if (acre__heap_cas64(freed, &none, 0, chip)) {
-            acre__heap_retire(h, found.page, found.info);
-            return;
+    uint32_t asked = acre__heap_popc32(peers), count = asked;
+    uint64_t *freed = &acre__heap_page_of(h, found.page)->freed, old = ACRE__HEAP_ENDED;
+    uint64_t none = acre__heap_word(ACRE__HEAP_CLASS(found.info), asked, 0), now = old;
+    if (asked != ACRE__HEAP_CAP(found.bump) || acre__heap_popc64(bits) != asked ||
+        !acre__heap_cas64(freed, &none, 0, chip_release)) {
+        uint64_t *word = acre__heap_bits_of(h, found.page) + (found.slot >> 6);
+        count = acre__heap_popc64(bits & ~acre__heap_or64(word, bits, chip_release));
+        if (count) {
+            old = acre__heap_add64(freed, (uint64_t)count, chip);
+            now = old + count;
+            count = ACRE__HEAP_SORT(old) ? count : 0; /* the slab was retired before */
         }
     }
-    uint64_t *word = acre__heap_bits_of(h, found.page) + (found.slot >> 6);
-    uint64_t old = acre__heap_or64(word, bits, chip);
-    uint32_t count = acre__heap_popc64(bits & ~old);
-    uint64_t freed = count ? acre__heap_count_freed(h, found.page, count) : 0;
-    if (freed == ACRE__HEAP_NO_SLAB)
-        count = 0;
-    if (acre__heap_is_idle(freed, found.bump))
-        acre__heap_close(h, found.page, found.bump);
     if (count != asked)
         acre__heap_wrong(h, ACRE__HEAP_IS_DOUBLE, asked - count);
+    ACRE__HEAP_HERE(h.control);
+    if (old == ACRE__HEAP_ENDED ? count != 0 : !acre__heap_is_settled(old, now, found.bump))
+        ACRE__HEAP_DO(acre__heap_settle, h, found.page, old, now, found.bump);
 }
 
 #endif

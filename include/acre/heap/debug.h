@@ -130,7 +130,7 @@ ACRE__HEAP_FN int acre__heap_debug_close(acre_heap_handle h, char *p, size_t byt
 ACRE__HEAP_SLOW void acre__heap_debug_free(acre_heap_handle h, void *p) {
     size_t bytes = p ? acre__heap_plain_usable_size(h, p) : 0;
     if (bytes && !acre__heap_debug_close(h, (char *)p, bytes))
-        acre__heap_wrong(h, ACRE__HEAP_IS_DOUBLE, 1);
+        ACRE__HEAP_CALL(acre__heap_wrong, acre__heap_of(h), ACRE__HEAP_IS_DOUBLE, 1);
     else
         acre__heap_plain_free(h, p);
 }

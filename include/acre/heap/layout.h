@@ -148,6 +148,18 @@ typedef struct acre_heap_handle {
     uint32_t reserved;
 } acre_heap_handle;
 
+/* What the functions that do the work need of the handle: fewer registers to pass and to keep. */
+typedef struct acre__heap {
+    acre_heap_control *control;
+    acre_heap_segment *segments;
+    uint32_t max_segments;
+} acre__heap;
+
+ACRE__HEAP_FN acre__heap acre__heap_of(acre_heap_handle h) {
+    acre__heap heap = {h.control, h.segments, h.max_segments};
+    return heap;
+}
+
 /* A tree has bits for all segments, in three levels. A bit of an upper level says that the word
  * below it is not 0. */
 ACRE__HEAP_FN uint32_t acre__heap_leaves(uint32_t max_segments) {
@@ -160,7 +172,7 @@ ACRE__HEAP_FN size_t acre__heap_control_bytes(uint32_t max_segments) {
     return sizeof(acre_heap_control) +
            sizeof(uint64_t) * ACRE__HEAP_TREES * acre__heap_tree_words(max_segments);
 }
-ACRE__HEAP_FN uint64_t *acre__heap_tree(acre_heap_handle h, uint32_t tree) {
+ACRE__HEAP_FN uint64_t *acre__heap_tree(acre__heap h, uint32_t tree) {
     return (uint64_t *)(h.control + 1) + (size_t)tree * acre__heap_tree_words(h.max_segments);
 }
 /* The first word of a level: level 2 has one word, level 1 has 64, level 0 has the segments. */
@@ -193,7 +205,8 @@ ACRE__HEAP_FN uint32_t acre__heap_class_bytes(uint32_t size_class) {
 enum {
     ACRE__HEAP_SMALL = 8,      /* classes of up to 256 bytes */
     ACRE__HEAP_LEAST_LOG2 = 8, /* first spread of a class: 2^-8 of the heap */
-    ACRE__HEAP_MOST_LOG2 = 3,  /* largest spread of a class: 2^-3 of the heap */
+    ACRE__HEAP_MOST_LOG2 = 2,  /* largest spread of a class: 2^-2 of the heap */
+    ACRE__HEAP_HOLES_LOG2 = 5, /* with more than 2^-5 of the heap, a class uses holes first */
     ACRE__HEAP_DESKED_LOG2 = 3 /* one desk for 2^3 segments */
 };
 
@@ -226,11 +239,11 @@ ACRE__HEAP_FN uint32_t acre__heap_spread_of(uint64_t segments, uint32_t part_log
     return log2 > part_log2 ? log2 - part_log2 : 0;
 }
 
-/* log2 of the number of desks. */
+/* log2 of the number of desks for long runs; there are as many for short ones. */
 ACRE__HEAP_FN uint32_t acre__heap_desks_log2(uint64_t segments) {
     uint32_t log2 = segments ? acre__heap_log2((uint32_t)segments) : 0;
     log2 = log2 > ACRE__HEAP_DESKED_LOG2 ? log2 - ACRE__HEAP_DESKED_LOG2 : 0;
-    return log2 < ACRE__HEAP_DESKS_LOG2 ? log2 : (uint32_t)ACRE__HEAP_DESKS_LOG2;
+    return log2 < ACRE__HEAP_DESKS_LOG2 - 1 ? log2 : (uint32_t)ACRE__HEAP_DESKS_LOG2 - 1;
 }
 
 /* The slot at an offset in a slab. */
@@ -248,17 +261,17 @@ ACRE__HEAP_FN uint32_t acre__heap_slots(uint32_t size_class, uint32_t pages) {
 
 /* ---- addresses ---- */
 
-ACRE__HEAP_FN acre_heap_segment *acre__heap_segment_of(acre_heap_handle h, uint32_t page) {
+ACRE__HEAP_FN acre_heap_segment *acre__heap_segment_of(acre__heap h, uint32_t page) {
     return h.segments + (page >> 5);
 }
-ACRE__HEAP_FN acre__heap_page *acre__heap_page_of(acre_heap_handle h, uint32_t page) {
+ACRE__HEAP_FN acre__heap_page *acre__heap_page_of(acre__heap h, uint32_t page) {
     return &acre__heap_segment_of(h, page)->pages[page & 31];
 }
-ACRE__HEAP_FN uint64_t *acre__heap_bits_of(acre_heap_handle h, uint32_t page) {
+ACRE__HEAP_FN uint64_t *acre__heap_bits_of(acre__heap h, uint32_t page) {
     return acre__heap_segment_of(h, page)->bits[page & 31];
 }
-ACRE__HEAP_FN char *acre__heap_address(acre_heap_handle h, uint32_t page) {
-    return h.base + ((size_t)page << ACRE__HEAP_PAGE_LOG2);
+ACRE__HEAP_FN uint64_t acre__heap_offset(acre_heap_handle h, const void *p) {
+    return (uint64_t)((uintptr_t)p - (uintptr_t)h.base);
 }
 
 #endif

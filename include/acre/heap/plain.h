@@ -6,55 +6,60 @@
 
 #include "blocks.h"
 
+ACRE__HEAP_FN void *acre__heap_plain_pages(acre_heap_handle h, size_t bytes, size_t align) {
+    uint32_t page = ACRE__HEAP_CALL(acre__heap_pages_slow, acre__heap_of(h), bytes, align);
+    return page == ACRE__HEAP_NONE ? NULL : h.base + ((size_t)page << ACRE__HEAP_PAGE_LOG2);
+}
+
+ACRE__HEAP_FN void *acre__heap_plain_malloc(acre_heap_handle h, size_t bytes) {
+    if (bytes > ACRE__HEAP_CLASS_MOST)
+        return acre__heap_plain_pages(h, bytes, 1);
+    uint64_t at = acre__heap_malloc_slot(acre__heap_class_of(bytes), acre__heap_of(h));
+    return at == ACRE__HEAP_NOWHERE ? NULL : h.base + at;
+}
+
 ACRE__HEAP_FN void *acre__heap_plain_aligned_malloc(acre_heap_handle h, size_t bytes,
                                                     size_t align) {
-    uint32_t mask = acre__heap_active();
     if (align == 0 || (align & (align - 1)) != 0 || align > ACRE__HEAP_ALIGN_MOST) {
         acre__heap_add64(&h.control->bad_alignment, 1, relaxed);
-        bytes = SIZE_MAX;
-        align = 1;
-    } else if (align > 16) {
-        /* Slots of 2^k bytes are aligned to 2^k. */
+        return NULL;
+    }
+    if (align > 16) { /* slots of 2^k bytes are aligned to 2^k */
         bytes = bytes > align ? bytes : align;
         if (bytes <= ACRE__HEAP_CLASS_MOST)
             bytes = (size_t)2 << acre__heap_log2((uint32_t)bytes - 1);
     }
-    uint32_t key = bytes <= ACRE__HEAP_CLASS_MOST ? acre__heap_class_of(bytes) : 31;
-    uint32_t peers = acre__heap_group(mask, key);
-    void *p = acre__heap_malloc_class(h, key, mask, peers);
-    return key < ACRE_HEAP_CLASSES || bytes == SIZE_MAX ? p
-                                                        : acre__heap_malloc_pages(h, bytes, align);
+    if (bytes > ACRE__HEAP_CLASS_MOST)
+        return acre__heap_plain_pages(h, bytes, align);
+    return acre__heap_plain_malloc(h, bytes);
 }
 
-ACRE__HEAP_FN void *acre__heap_plain_malloc(acre_heap_handle h, size_t bytes) {
+/* Frees the block at an offset from the heap's base, for each lane that calls it. */
+ACRE__HEAP_SLOW void acre__heap_free_at(acre__heap h, uint64_t offset) {
     uint32_t mask = acre__heap_active();
-    uint32_t key = bytes <= ACRE__HEAP_CLASS_MOST ? acre__heap_class_of(bytes) : 31;
-    uint32_t peers = acre__heap_group(mask, key);
-    void *p = acre__heap_malloc_class(h, key, mask, peers);
-    return key < ACRE_HEAP_CLASSES ? p : acre__heap_malloc_pages(h, bytes, 1);
-}
-
-ACRE__HEAP_FN void acre__heap_plain_free(acre_heap_handle h, void *p) {
-    uint32_t mask = acre__heap_active();
-    acre__heap_found found = {ACRE__HEAP_IS_PAGES, 0, 0, 0, 0};
+    acre__heap_found found = acre__heap_find(h, offset);
     uint32_t key = ~0u;
-    if (p) {
-        found = acre__heap_find(h, p);
-        if (found.what == ACRE__HEAP_IS_SLOT)
-            key = (found.page << 6) + (found.slot >> 6); /* one for each word of a page's bits */
-    }
+    if (found.what == ACRE__HEAP_IS_SLOT)
+        key = (found.page << 6) + (found.slot >> 6); /* one for each word of a page's bits */
     uint32_t peers = acre__heap_group(mask, key);
     if (found.what == ACRE__HEAP_IS_SLOT)
         acre__heap_free_slots(h, found, peers);
-    else if (found.what != ACRE__HEAP_IS_PAGES)
+    else if (found.what == ACRE__HEAP_IS_PAGES &&
+             !ACRE__HEAP_DO(acre__heap_free_pages, found.page, h, found.info))
+        found.what = ACRE__HEAP_IS_DOUBLE;
+    if (found.what > ACRE__HEAP_IS_PAGES)
         acre__heap_wrong(h, found.what, 1);
-    else if (p)
-        acre__heap_free_pages(h, found.page, found.info);
+}
+
+ACRE__HEAP_FN void acre__heap_plain_free(acre_heap_handle h, void *p) {
+    if (p)
+        acre__heap_free_at(acre__heap_of(h), acre__heap_offset(h, p));
 }
 
 /* Returns 0 if `p` is not the address of a live block. */
-ACRE__HEAP_FN size_t acre__heap_plain_usable_size(acre_heap_handle h, const void *p) {
-    acre__heap_found found = acre__heap_find(h, p);
+ACRE__HEAP_FN size_t acre__heap_plain_usable_size(acre_heap_handle handle, const void *p) {
+    acre__heap h = acre__heap_of(handle);
+    acre__heap_found found = acre__heap_find(h, acre__heap_offset(handle, p));
     if (found.what == ACRE__HEAP_IS_SLOT) {
         uint64_t *word = acre__heap_bits_of(h, found.page) + (found.slot >> 6);
         int is_free = (int)(acre__heap_load64(word, relaxed) >> (found.slot & 63) & 1);

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Kernels that use the heap fit: into the registers of a block of 1024 threads, plain and with
+# -rdc=true, and into a bounded amount of code, on an old, a current and a new architecture.
+set -euo pipefail
+
+source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
+build=${ACRE_BUILD:-$source/build}
+
+if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_DEBUG:BOOL=\(ON\|1\|TRUE\)' "$build/CMakeCache.txt"; then
+    echo "registers: skipped: nvcc's result does not depend on this build; a plain build runs it"
+    exit 77
+fi
+nvcc=$(sed -n 's/^ACRE_NVCC:FILEPATH=//p' "$build/CMakeCache.txt")
+if [[ ! -x $nvcc ]]; then
+    echo "registers: skipped: nvcc is not installed"
+    exit 77
+fi
+known=$("$nvcc" --list-gpu-code)
+archs=()
+for arch in 75 90 120; do
+    if grep -qx "sm_$arch" <<<"$known"; then
+        archs+=(--arch "$arch")
+    fi
+done
+table() {
+    "$source/scripts/heap-table" --check "${archs[@]}" "$@" "$nvcc" 2>/dev/null
+}
+table --kernel malloc --kernel free --kernel both --kernel "16 pairs"
+table --few-registers --kernel both --kernel live # fits with values of the kernel's own, too
