@@ -100,6 +100,7 @@ static acre_status trim_image(acre_heap *heap, acre_heap_handle image, uint64_t 
     if (status)
         return status;
     acre__heap_flush(acre__heap_of(image));
+    image.control->flushes = 0; /* memory is not short any more */
     uint64_t used = trim_used(image, heap->committed);
     *keep = *keep > used ? *keep : used;
     status = acre__heap_write_trees(heap, image.control, ACRE__HEAP_TREES);

@@ -559,7 +559,7 @@ ACRE__HEAP_SLOW uint32_t acre__heap_desk_scan(acre__heap h, uint32_t place, uint
     ACRE__HEAP_ROLLED
     for (uint32_t i = 0; page == ACRE__HEAP_NONE && i < (last < 8 ? last : 8); i++) {
         uint64_t now;
-        page = acre__heap_desk_take(h, (place + i) & last, count, &now);
+        page = acre__heap_desk_take(h, acre__heap_desk_for(count, (place + i) & last), count, &now);
     }
     return page;
 }
@@ -580,8 +580,9 @@ ACRE__HEAP_FN uint32_t acre__heap_desk_put(acre__heap h, uint32_t which, uint64_
 /* Refills a desk, as acre__heap_desk_next does, if no segment is entirely free. */
 ACRE__HEAP_SLOW uint32_t acre__heap_desk_last(acre__heap h, uint32_t which, uint32_t count,
                                               uint64_t left) {
+    acre__heap_desk_give(h, left); /* at once: memory is short */
     uint64_t run = ACRE__HEAP_CALL(acre__heap_desk_rest, h, count);
-    uint32_t page = acre__heap_desk_put(h, which, run, count, left);
+    uint32_t page = acre__heap_desk_put(h, which, run, count, 0);
     return page != ACRE__HEAP_NONE ? page
                                    : ACRE__HEAP_CALL(acre__heap_desk_scan, h, which + 1, count);
 }

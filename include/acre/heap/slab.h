@@ -346,8 +346,9 @@ ACRE__HEAP_SLOW uint32_t acre__heap_claim_slab(uint32_t *pages, acre__heap h, ui
     uint32_t log2 = acre__heap_slab_log2(size_class, spread);
     uint64_t desk;
     *pages = 1u << log2;
-    uint32_t page =
-        acre__heap_desk_take(h, acre__heap_place() & acre__heap_desks_last(h), *pages, &desk);
+    uint32_t page = acre__heap_desk_take(
+        h, acre__heap_desk_for(*pages, acre__heap_place() & acre__heap_desks_last(h)), *pages,
+        &desk);
     if (page == ACRE__HEAP_NONE)
         page = ACRE__HEAP_CALL(acre__heap_claim_rest, h, *pages, 1);
     ACRE__HEAP_ROLLED
@@ -425,8 +426,10 @@ ACRE__HEAP_SLOW uint32_t acre__heap_reuse(acre__heap h, uint32_t want,
         }
         if (old == bit) /* it was the last one of this segment, or the bits above were set late */
             ACRE__HEAP_DO(acre__heap_tier_drop, ACRE__HEAP_ROOMY, h, size_class, segment);
+        if (!(old & bit))
+            continue;
         uint32_t page = segment * 32 + acre__heap_ctz32(bit);
-        if (old & bit && acre__heap_reserve(h, page, want, reserved))
+        if (acre__heap_reserve(h, page, want, reserved))
             return page;
     }
     return ACRE__HEAP_NONE;
@@ -611,7 +614,8 @@ ACRE__HEAP_PART uint64_t acre__heap_try_arena(acre__heap h, uint32_t want, uint3
         return 0;
     if (state == ACRE__HEAP_FRONT) {
         uint64_t grant = acre__heap_take_front(h, page, size_class, ACRE__HEAP_WANTED(want));
-        if (grant & ACRE__HEAP_STALE) {
+        if (grant & ACRE__HEAP_STALE) { /* the next try finds the arena empty */
+            (void)acre__heap_cas64(arena, &now, ACRE__HEAP_NEXT(now), chip);
             ACRE__HEAP_CALL(acre__heap_give_back, h, page, ACRE__HEAP_SLOT(grant),
                             ACRE__HEAP_GRANTED(grant));
             return 0;
