@@ -202,6 +202,19 @@ static void act(void *user) {
     }
 }
 
+/* Ends a schedule after which all blocks are freed. Returns 1 if there was a fault, and describes
+ * it. */
+static int shadow_verdict(struct shadow *s, char *what, size_t what_bytes) {
+    if (!s->fault && heap_wrong_frees(&s->f))
+        s->fault = "the heap counted a correct free as wrong";
+    if (!s->fault)
+        s->fault = heap_fault(s->f.h);
+    snprintf(what, what_bytes, "%s", s->fault ? s->fault : "");
+    int is_fault = s->fault != NULL;
+    shadow_end(s);
+    return is_fault;
+}
+
 /* Uses one segment, so that blocks of 20 KiB and more run out and slabs are created and released
  * often. */
 static int heap_scenario(uint64_t seed, char *what, unsigned what_bytes) {
@@ -231,13 +244,7 @@ static int heap_scenario(uint64_t seed, char *what, unsigned what_bytes) {
     acre__heap_clear_desks(acre__heap_of(s.f.h));
     if (!s.fault && s.f.h.segments[0].free_pages != 0xffffffffu)
         s.fault = "all blocks are freed, but not all pages are free";
-    if (!s.fault && heap_wrong_frees(&s.f))
-        s.fault = "the heap counted a correct free as wrong";
-    if (!s.fault)
-        s.fault = heap_fault(s.f.h);
-    snprintf(what, what_bytes, "%s", s.fault ? s.fault : "");
-    shadow_end(&s);
-    return s.fault != NULL;
+    return shadow_verdict(&s, what, what_bytes);
 }
 
 TEST(heap_schedules_find_no_fault) {
@@ -335,13 +342,7 @@ static int last_scenario(uint64_t seed, char *what, unsigned what_bytes) {
         s.fault = heap_fault(s.f.h);
     for (int i = 0; i < 2 && !s.fault; i++)
         shadow_free(&s, &actors[i].held[0]);
-    if (!s.fault && heap_wrong_frees(&s.f))
-        s.fault = "the heap counted a correct free as wrong";
-    if (!s.fault)
-        s.fault = heap_fault(s.f.h);
-    snprintf(what, what_bytes, "%s", s.fault ? s.fault : "");
-    shadow_end(&s);
-    return s.fault != NULL;
+    return shadow_verdict(&s, what, what_bytes);
 }
 
 TEST(heap_slabs_end_once) {

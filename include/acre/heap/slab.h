@@ -602,8 +602,7 @@ ACRE__HEAP_PART uint64_t acre__heap_take_apart(acre__heap h, uint32_t want,
 }
 
 /* Takes slots from an arena: returns a grant, possibly of fewer slots than wanted; ACRE__HEAP_HELD
- * if it has reserved slots; a refill; or 0. Like other functions of this path it calls another one
- * last or not at all, so that it saves no registers. */
+ * if it has reserved slots; a refill; or 0. */
 ACRE__HEAP_PART uint64_t acre__heap_try_arena(acre__heap h, uint32_t want, uint32_t at,
                                               acre__heap_reserved *reserved) {
     uint32_t size_class = ACRE__HEAP_WANTED_CLASS(want);
