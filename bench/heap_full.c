@@ -345,38 +345,88 @@ static void grow_report(struct heap_bench *b, const char *name, const char *who,
     bench_result(b->bench, name, who, (double)bytes / 1e3 / us, "GB/s");
 }
 
-int heap_grow_cases(struct heap_bench *b) {
-    uint64_t bytes = (b->is_soft ? 16 : b->is_quick ? 128 : 1024) * HEAP_MIB;
-    acre_heap_options options = {.struct_size = sizeof options, .limit_bytes = 2 * bytes};
-    acre_heap_stats stats = {.struct_size = sizeof stats};
-    acre_heap *small = NULL;
+/* A heap of `from` bytes that grows to `to` while a kernel allocates, at least by `step`. */
+struct grow_case {
+    uint64_t from, to, step;
     char name[BENCH_NAME_BYTES];
+};
+
+/* Fills a heap that has to grow, and reports the time and the growths. *us gets the time. */
+static int grow_small(struct heap_bench *b, const struct grow_case *c, const struct full *full,
+                      double *us, double *growths) {
+    acre_heap_options options = {.struct_size = sizeof options,
+                                 .initial_bytes = c->from,
+                                 .limit_bytes = 2 * c->to,
+                                 .step_bytes = c->step};
+    acre_heap_stats before = {.struct_size = sizeof before}, after = before;
+    struct full growing = *full;
+    acre_heap *small = NULL;
+    uint64_t had;
+    if (acre_heap_create(b->device, &options, &small) ||
+        acre_heap_get_handle(small, &growing.handle) || acre_heap_get_stats(small, &before) ||
+        !grow_fill(b, &growing, HEAP_ACRE, c->to, &had, us) || acre_heap_get_stats(small, &after)) {
+        return 0;
+    }
+    *growths = (double)(after.grows - before.grows);
+    grow_report(b, c->name, "acre", had, *us);
+    bench_result(b->bench, c->name, "acre", *growths, "growths");
+    bench_result(b->bench, c->name, "acre", (double)had / (double)after.mapped_bytes, "share");
+    return heap_unmake(b, small);
+}
+
+/* What a growth adds to a kernel's time, beside a growth by the host while no kernel runs. */
+static int grow_step(struct heap_bench *b, const struct grow_case *c, double us, double growths) {
+    acre_heap_options options = {
+        .struct_size = sizeof options, .initial_bytes = c->from, .limit_bytes = 2 * c->to};
+    acre_heap *idle = NULL;
+    char name[BENCH_NAME_BYTES];
+    bench_case_name("each growth to", c->to, name);
+    if (growths < 1 || acre_heap_create(b->device, &options, &idle)) {
+        return growths < 1;
+    }
+    uint64_t each = (c->to - c->from) / (uint64_t)growths, begin = cli_now_ns();
+    if (acre_heap_grow(idle, c->from + each)) {
+        return 0;
+    }
+    double idle_us = (double)(cli_now_ns() - begin) / 1e3;
+    bench_result(b->bench, name, "acre", us / growths / 1e3, "ms");
+    bench_result(b->bench, name, "idle heap", idle_us / 1e3, "ms");
+    return heap_unmake(b, idle);
+}
+
+static int grow_one(struct heap_bench *b, struct grow_case *c) {
     struct full full;
     uint64_t had;
-    double us;
-    b->doing = bench_case_name("grow 8MiB to", bytes, name);
-    if (!heap_has_room(b, name, 3 * bytes, 2 * bytes)) {
+    double us, us_large, growths;
+    b->doing = c->name;
+    if (!heap_has_room(b, c->name, 3 * c->to, 2 * c->to)) {
         return 1;
     }
-    if (!full_open(b, &full, bytes + bytes / 4, UINT64_C(2) << full_log2(b)) ||
-        acre_heap_create(b->device, &options, &small)) {
+    if (!full_open(b, &full, c->to + c->to / 4, UINT64_C(2) << full_log2(b)) ||
+        !grow_small(b, c, &full, &us, &growths) ||
+        !grow_fill(b, &full, HEAP_ACRE, c->to, &had, &us_large)) {
         return 0;
     }
-    struct full growing = full;
-    if (acre_heap_get_handle(small, &growing.handle) ||
-        !grow_fill(b, &growing, HEAP_ACRE, bytes, &had, &us) ||
-        acre_heap_get_stats(small, &stats)) {
+    grow_report(b, c->name, "acre made large", had, us_large);
+    if (!grow_step(b, c, us - us_large, growths) ||
+        !grow_fill(b, &full, HEAP_FLOOR, c->to, &had, &us)) {
         return 0;
     }
-    grow_report(b, name, "acre", had, us);
-    bench_result(b->bench, name, "acre", (double)stats.grows, "growths");
-    if (!heap_unmake(b, small) || !grow_fill(b, &full, HEAP_ACRE, bytes, &had, &us)) {
-        return 0;
-    }
-    grow_report(b, name, "acre made large", had, us);
-    if (!grow_fill(b, &full, HEAP_FLOOR, bytes, &had, &us)) {
-        return 0;
-    }
-    grow_report(b, name, "floor", had, us);
+    grow_report(b, c->name, "floor", had, us);
     return full_close(b, &full);
+}
+
+int heap_grow_cases(struct heap_bench *b) {
+    struct grow_case c = {.from = 8 * HEAP_MIB,
+                          .to = (b->is_soft    ? 16
+                                 : b->is_quick ? 128
+                                               : 1024) *
+                                HEAP_MIB};
+    bench_case_name("grow 8MiB to", c.to, c.name);
+    if (!grow_one(b, &c)) {
+        return 0;
+    }
+    c = (struct grow_case){.from = c.to / 2, .to = 2 * c.to, .step = c.to / 2};
+    bench_case_name("grow by quarters to", c.to, c.name);
+    return grow_one(b, &c);
 }

@@ -12,7 +12,7 @@ static void image_set_bits(uint64_t *words, uint64_t count) {
 void acre__heap_image_control(acre_heap_control *image, uint32_t max_segments, uint32_t segments) {
     memset(image, 0, acre__heap_control_bytes(max_segments));
     image->committed = image->opened = segments;
-    for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++)
+    for (uint32_t c = 0; c < ACRE__HEAP_SORTS; c++)
         image->spread[c] = acre__heap_spread_of(segments, ACRE__HEAP_LEAST_LOG2);
     acre_heap_handle h = {.control = image, .max_segments = max_segments};
     uint64_t leaves = acre__heap_leaves(segments);
@@ -80,11 +80,14 @@ static void count_slab(const acre__heap_page *page, uint32_t info, acre_heap_sta
     uint32_t live = ACRE__HEAP_SORT(page->freed) == ACRE__HEAP_SORT(page->bump) && used > freed
                         ? used - freed
                         : 0;
-    acre_heap_class_stats *of = &stats->classes[ACRE__HEAP_CLASS(info)];
+    uint32_t size_class = ACRE__HEAP_CLASS(info);
+    acre_heap_class_stats *of = size_class < ACRE_HEAP_CLASSES
+                                    ? &stats->classes[size_class]
+                                    : &stats->large_classes[size_class - ACRE_HEAP_CLASSES];
     of->live_blocks += live;
     of->free_blocks += ACRE__HEAP_CAP(page->bump) - live;
     stats->live_blocks += live;
-    stats->live_bytes += (uint64_t)live * acre__heap_class_bytes(ACRE__HEAP_CLASS(info));
+    stats->live_bytes += (uint64_t)live * acre__heap_class_bytes(size_class);
 }
 
 void acre__heap_image_count(const acre_heap_segment *image, size_t count, acre_heap_stats *stats) {

@@ -72,6 +72,8 @@ acre_status acre__heap_census(acre_heap *heap, acre_heap_stats *stats) {
     stats->asks = heap->asks;
     for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++)
         stats->classes[c].bytes = acre__heap_class_bytes(c);
+    for (uint32_t c = 0; c < ACRE_HEAP_LARGE_CLASSES; c++)
+        stats->large_classes[c].bytes = acre__heap_class_bytes(ACRE_HEAP_CLASSES + c);
     if (stats->live_bytes > heap->peak_bytes)
         heap->peak_bytes = stats->live_bytes;
     stats->peak_bytes = heap->peak_bytes;

@@ -17,12 +17,20 @@ static uint64_t serve_left(const acre_heap *heap) {
     return heap->limit > heap->committed ? heap->limit - heap->committed : 0;
 }
 
-/* Grows by a step, or by the request if that is more. If there is no memory for a step, grows by
- * the request. */
+/* A heap that kernels fill grows by an eighth of its size at a time, but at most by this, so that a
+ * large one grows a few times only. */
+#define SERVE_MOST ((UINT64_C(512) << 20) / ACRE__HEAP_SEGMENT_BYTES)
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* Grows by an eighth of the heap, by a step, or by the request, whichever is most. If there is no
+ * memory for that, grows by the request. */
 static acre_status serve_grow(acre_heap *heap, uint64_t bytes) {
-    uint64_t wanted = acre__heap_segments_for(bytes), left = serve_left(heap);
-    uint64_t more = wanted > heap->step ? wanted : heap->step;
-    wanted = wanted ? wanted : 1;
+    uint64_t wanted = larger(acre__heap_segments_for(bytes), 1), left = serve_left(heap);
+    uint64_t part = heap->committed / 8 < SERVE_MOST ? heap->committed / 8 : SERVE_MOST;
+    uint64_t more = larger(wanted, larger(heap->step, part));
     if (wanted > left)
         return acre__fail(ACRE_E_LIMIT,
                           "a kernel requested %llu bytes, more than the heap's limit leaves",

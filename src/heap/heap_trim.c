@@ -65,7 +65,7 @@ static uint64_t trim_used(const acre_heap_handle image, uint64_t segments) {
 static void trim_cut(acre_heap_handle image, uint64_t keep) {
     uint64_t opened = image.control->opened;
     uint32_t spread = acre__heap_spread_of(keep, ACRE__HEAP_LEAST_LOG2);
-    for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++)
+    for (uint32_t c = 0; c < ACRE__HEAP_SORTS; c++)
         if (image.control->spread[c] > spread)
             image.control->spread[c] = spread;
     for (uint32_t i = 0; i < 1u << ACRE__HEAP_DESKS_LOG2; i++)

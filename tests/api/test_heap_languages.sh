@@ -82,6 +82,43 @@ nvcc_quiet -ptx -o "$tmp/readme.ptx" "$tmp/readme.cu"
 
 nvcc_quiet -ptx -o "$tmp/cpp.ptx" "$source/tests/api/heap_cpp.cu"
 
+# clang's CUDA mode, if the newest clang here knows this toolkit: examples for the device and the host,
+# and a drop-in with `new`, which leaves nothing to CUDA's own malloc.
+cat >"$tmp/new.cu" <<'EOF'
+#define ACRE_HEAP_AS_MALLOC
+#define ACRE_HEAP_AS_NEW
+#include <acre_heap.h>
+struct alignas(256) wide { int value; };
+__global__ void kernel(wide **at, int **number) {
+    at[0] = new wide;
+    number[0] = new int[4];
+    delete at[1];
+    delete[] number[1];
+    free(malloc(10));
+}
+EOF
+echo '__global__ void kernel(int *at) { *at = 1; }' >"$tmp/empty.cu"
+newest=$(compgen -c 'clang++' | sort -uV | tail -n 1)
+toolkit=$(dirname "$(dirname "$(realpath "$nvcc")")")
+clang_cuda() {
+    "$newest" -x cuda --cuda-gpu-arch=sm_90 --cuda-path="$toolkit" -std=c++17 -O1 -Wall -Wextra -Werror \
+        -Wno-unknown-cuda-version "${include[@]}" "$@"
+}
+if [ -n "$newest" ] && clang_cuda --cuda-device-only -S -o "$tmp/empty.ptx" "$tmp/empty.cu" 2>"$tmp/said"; then
+    for example in heap_persist_dropin heap_linked_list heap_per_block; do
+        clang_cuda --cuda-device-only -S -o "$tmp/example.ptx" "$source/examples/$example.cu"
+        clang_cuda --cuda-host-only -c -o "$tmp/example.o" "$source/examples/$example.cu"
+    done
+    clang_cuda --cuda-device-only -S -o "$tmp/new.ptx" "$tmp/new.cu"
+    if grep -A1 '\.extern \.func' "$tmp/new.ptx"; then
+        echo "$newest: kernels call CUDA's own"
+        exit 1
+    fi
+    echo "CUDA by $newest"
+else
+    echo "CUDA by ${newest:-clang}: skipped, it does not know this toolkit: $(head -n 1 "$tmp/said" 2>/dev/null)"
+fi
+
 # The kernels call only acre's malloc; host code calls the C library.
 for debug in "" -DACRE_HEAP_DEBUG; do
     nvcc_quiet -O3 ${debug:+"$debug"} -ptx -o "$tmp/dropin.ptx" "$source/tests/api/heap_dropin.cu"

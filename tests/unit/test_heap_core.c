@@ -40,6 +40,33 @@ TEST(heap_classes_waste_a_third_at_most) {
     assert_int_equal(before, ACRE__HEAP_CLASS_MOST);
 }
 
+TEST(heap_large_classes_are_the_smallest_that_fit) {
+    uint32_t before = ACRE__HEAP_CLASS_MOST;
+    for (uint32_t c = ACRE_HEAP_CLASSES; c < ACRE__HEAP_SORTS; c++) {
+        uint32_t bytes = acre__heap_class_bytes(c), slots = acre__heap_slots(c, 16);
+        assert_int_equal(bytes, ((1u << 20) / slots) & ~255u);
+        assert_true(bytes % 256 == 0 && bytes > before);
+        assert_int_equal(acre__heap_slab_log2(c, 0), 4);
+        for (uint32_t i = 0; i < slots; i++) {
+            assert_int_equal(acre__heap_slot_of(c, i * bytes), i);
+            assert_int_equal(acre__heap_slot_of(c, i * bytes + bytes - 1), i);
+        }
+        for (uint32_t pages = 1; pages <= 16; pages *= 2)
+            assert_true(acre__heap_slots(c, pages) * bytes <= pages * ACRE__HEAP_PAGE_BYTES);
+        before = bytes;
+    }
+    assert_int_equal(before, ACRE__HEAP_LARGE_MOST);
+    for (size_t bytes = ACRE__HEAP_CLASS_MOST + 1; bytes <= 256 << 10; bytes += 37) {
+        uint32_t c = acre__heap_large_class(bytes);
+        size_t pages = (bytes + ACRE__HEAP_PAGE_BYTES - 1) / ACRE__HEAP_PAGE_BYTES;
+        size_t has =
+            c < ACRE__HEAP_SORTS ? acre__heap_class_bytes(c) : pages * ACRE__HEAP_PAGE_BYTES;
+        assert_true(has >= bytes && (has - bytes) * 5 <= has + 1280);
+        if (c < ACRE__HEAP_SORTS && c > ACRE_HEAP_CLASSES)
+            assert_true(acre__heap_class_bytes(c - 1) < bytes);
+    }
+}
+
 TEST(heap_blocks_are_aligned_and_their_own) {
     struct heap_fixture f;
     heap_begin(&f, 16, 16);
@@ -114,6 +141,55 @@ TEST(heap_everything_freed_is_allocatable_again_in_every_size) {
     }
     heap_expect_empty(&f);
     free(blocks);
+    heap_end(&f);
+}
+
+TEST(heap_above_32_kib_loses_a_fifth_at_most) {
+    enum { SEGMENTS = 8 };
+    static const size_t sizes[] = {32769,  33 << 10, 37377,  45569,    55041,     65 << 10,
+                                   65537,  80641,    95233,  116481,   128 << 10, 131073,
+                                   149761, 174593,   209665, 256 << 10};
+    struct heap_fixture f;
+    heap_begin(&f, SEGMENTS, SEGMENTS);
+    size_t all = SEGMENTS * ACRE__HEAP_SEGMENT_BYTES;
+    void **blocks = malloc(all / 32768 * sizeof *blocks);
+    assert_non_null(blocks);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t count = fill(&f, sizes[i], blocks);
+        if (count * sizes[i] < all / 1000 * 798)
+            fail_msg("%zu blocks of %zu bytes in %zu", count, sizes[i], all);
+        heap_expect_sound(f.h);
+        while (count > 0)
+            acre_heap_free(f.h, blocks[--count]);
+        heap_expect_sound(f.h);
+    }
+    heap_expect_empty(&f);
+    free(blocks);
+    heap_end(&f);
+}
+
+/* Slabs of large blocks need adjacent pages, which are rare where many small slabs are left. */
+TEST(heap_gives_a_large_block_the_last_pages_that_fit) {
+    enum { COUNT = 64 };
+    struct heap_fixture f;
+    heap_begin(&f, 2, 2);
+    void *pages[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        assert_non_null(pages[i] = acre_heap_malloc(f.h, ACRE__HEAP_PAGE_BYTES));
+    assert_null(acre_heap_malloc(f.h, 150 << 10));
+    for (int i = 0; i < 3; i++) /* three adjacent pages, not four */
+        for (int k = 0; k < COUNT; k++)
+            if (pages[k] == f.h.base + ((size_t)(8 + i) << ACRE__HEAP_PAGE_LOG2)) {
+                acre_heap_free(f.h, pages[k]);
+                pages[k] = NULL;
+            }
+    void *block = acre_heap_malloc(f.h, 150 << 10);
+    assert_ptr_equal(block, f.h.base + ((size_t)8 << ACRE__HEAP_PAGE_LOG2));
+    assert_int_equal(f.h.control->failed, 1);
+    acre_heap_free(f.h, block);
+    for (int k = 0; k < COUNT; k++)
+        acre_heap_free(f.h, pages[k]);
+    heap_expect_empty(&f);
     heap_end(&f);
 }
 
@@ -368,6 +444,30 @@ TEST(heap_takes_in_what_the_host_adds) {
     large = acre_heap_malloc(f.h, (size_t)100 << 21);
     assert_ptr_equal(large, f.h.base);
     free(blocks);
+    heap_end(&f);
+}
+
+/* Flushing takes milliseconds while thousands of warps do it, so a heap that can grow does not. */
+TEST(heap_grows_before_it_detaches_slabs) {
+    struct heap_fixture f;
+    acre__heap_wish wish = {0};
+    heap_begin(&f, 1, 4);
+    f.h.control->host = (uintptr_t)&wish;
+    void *first = acre_heap_malloc(f.h, 16), *pages[31];
+    for (int i = 0; i < 31; i++)
+        assert_non_null(pages[i] = acre_heap_malloc(f.h, 65536));
+    wish.committed = 2; /* the host has answered, but no kernel has read it */
+    wish.answers = 1 << 1;
+    void *small = acre_heap_malloc(f.h, 1000), *large = acre_heap_malloc(f.h, 65536);
+    assert_true(small && large);
+    assert_int_equal(f.h.control->flushes, 0);
+    assert_ptr_equal(acre_heap_malloc(f.h, 16), (char *)first + 16); /* its slab is still there */
+    wish.answers |= 1; /* at its limit a heap uses what its arenas have */
+    for (int i = 0; i < 30; i++)
+        assert_non_null(acre_heap_malloc(f.h, 65536));
+    assert_null(acre_heap_malloc(f.h, 65536));
+    assert_in_range(f.h.control->flushes, 1, 3);
+    heap_expect_sound(f.h);
     heap_end(&f);
 }
 

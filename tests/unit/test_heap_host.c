@@ -137,7 +137,7 @@ TEST(heap_walk_and_statistics_agree_and_leaks_are_told) {
     api_ok(acre_heap_walk(w.heap, see, &seen));
     acre_heap_stats stats = world_stats(&w);
     blocks = 4 * 50 + 2;
-    bytes = 50 * (16 + 128 + 6144 + 32768) + 131072 + 4 * MIB;
+    bytes = 50 * (16 + 128 + 6144 + 32768) + 80640 + 4 * MIB;
     assert_int_equal(seen.blocks, blocks);
     assert_int_equal(seen.bytes, bytes);
     assert_int_equal(stats.live_blocks, blocks);
@@ -145,6 +145,9 @@ TEST(heap_walk_and_statistics_agree_and_leaks_are_told) {
     assert_int_equal(stats.peak_bytes, bytes);
     assert_int_equal(stats.classes[0].live_blocks, 50);
     assert_int_equal(stats.classes[0].free_blocks, 4096 - 50);
+    assert_int_equal(stats.large_classes[3].bytes, 80640);
+    assert_int_equal(stats.large_classes[3].live_blocks, 1);
+    assert_int_equal(stats.large_classes[3].free_blocks, 12);
     api_ok(acre_heap_destroy(w.heap, &seen.blocks, &seen.bytes));
     assert_int_equal(seen.blocks, blocks);
     assert_int_equal(seen.bytes, bytes);
@@ -234,6 +237,9 @@ TEST(heap_service_answers_wishes_of_kernels) {
     assert_int_equal(w.image.control->answers & 1, 1); /* the heap is at its maximum */
     kernel_end(&w);
     assert_int_equal(world_stats(&w).asks, 6);
+    world_end(&w);
+    world_begin(&w, 64 * MIB, 256 * MIB, 0);
+    assert_int_equal(ask(&w, 100), 36); /* an eighth of the heap is more than a step */
     world_end(&w);
 }
 

@@ -86,36 +86,46 @@ ACRE__HEAP_FN uint64_t acre__heap_granted(uint32_t size_class, uint64_t grant, u
            (uint64_t)slot * acre__heap_class_bytes(size_class);
 }
 
-ACRE__HEAP_FN int acre__heap_is_own(uint32_t size_class, uint32_t count) {
+/* What a warp that wants `count` slots takes at once: not more than a slab can have. */
+ACRE__HEAP_FN uint32_t acre__heap_own_bytes(uint32_t size_class, uint32_t count) {
     uint32_t bytes = count * acre__heap_class_bytes(size_class);
+    return bytes < ACRE__HEAP_RUN_MOST ? bytes : (uint32_t)ACRE__HEAP_RUN_MOST;
+}
+
+ACRE__HEAP_FN int acre__heap_is_own(uint32_t size_class, uint32_t count) {
+    uint32_t bytes = acre__heap_own_bytes(size_class, count);
     uint32_t over = (0u - bytes) & (uint32_t)(ACRE__HEAP_PAGE_BYTES - 1);
     return bytes >= ACRE__HEAP_OWN_BYTES && over <= bytes / 16;
 }
 
 /* The pages of a slab for one warp only. */
 ACRE__HEAP_FN uint32_t acre__heap_own_pages(uint32_t size_class, uint32_t wanted) {
-    uint32_t bytes = wanted * acre__heap_class_bytes(size_class);
+    uint32_t bytes = acre__heap_own_bytes(size_class, wanted);
     return (bytes + (1u << ACRE__HEAP_PAGE_LOG2) - 1) >> ACRE__HEAP_PAGE_LOG2;
 }
-/* Finds slots when the arenas and desks have none: in new pages, in slabs of other arenas, in more
- * memory. `task` is a refill to be ended, or 0. Other slabs do not go to an arena: while memory is
- * short, other warps must be able to use the rest of them. */
+
+/* Finds slots when the arenas and desks have none: in new pages, or in more memory, which the next
+ * try takes (ACRE__HEAP_GROWN), or in slabs of other arenas. `task` is a refill to be ended, or 0.
+ * Other slabs do not go to an arena: while memory is short, other warps must be able to use the
+ * rest of them. */
 ACRE__HEAP_SLOW uint64_t acre__heap_scrape(acre__heap h, uint32_t want, uint64_t task,
                                            acre__heap_reserved *reserved) {
-    uint64_t seen, grant = 0;
+    uint64_t seen = acre__heap_load64(&h.control->committed, relaxed), grant = 0;
     uint32_t bytes = acre__heap_class_bytes(ACRE__HEAP_WANTED_CLASS(want));
     if (ACRE__HEAP_IS_REFILL(task))
         grant = ACRE__HEAP_CALL(acre__heap_attach_rest, task, h, want, reserved);
-    if (grant)
-        return grant;
-    do {
-        seen = acre__heap_load64(&h.control->committed, relaxed);
-        uint32_t i = 0;
-        do
-            grant = ACRE__HEAP_DO(acre__heap_take_apart, h, want, reserved);
-        while (!grant && i++ < ACRE__HEAP_FLUSHES && ACRE__HEAP_CALL(acre__heap_flush, h));
-    } while (!grant && ACRE__HEAP_CALL(acre__heap_more, ACRE__HEAP_WANTED(want) * bytes, seen, h));
-    if (!grant)
+    ACRE__HEAP_ROLLED
+    for (uint32_t i = 0; !grant; i++) {
+        grant = ACRE__HEAP_DO(acre__heap_take_apart, h, want, reserved);
+        if (grant)
+            break;
+        if (!i &&
+            ACRE__HEAP_CALL(acre__heap_more, (size_t)ACRE__HEAP_WANTED(want) * bytes, seen, h))
+            return ACRE__HEAP_GROWN;
+        if (i == ACRE__HEAP_FLUSHES || !ACRE__HEAP_CALL(acre__heap_flush, h))
+            break;
+    }
+    if (!grant && bytes <= ACRE__HEAP_CLASS_MOST) /* others try a run of pages yet */
         acre__heap_fail(h, ACRE__HEAP_WANTED(want), bytes);
     return grant;
 }
@@ -259,7 +269,8 @@ ACRE__HEAP_BODY uint64_t acre__heap_malloc_slot(uint32_t size_class, acre__heap 
         got = ACRE__HEAP_GRANTED(grant);
         if (rank < got)
             at = acre__heap_granted(size_class, grant, bits, rank);
-        count = got ? count - got : 0; /* 0: there is no more memory */
+        if (grant != ACRE__HEAP_GROWN)
+            count = got ? count - got : 0; /* 0: there is no more memory */
     }
     acre__heap_syncwarp(mask);
     return at;
@@ -297,21 +308,22 @@ ACRE__HEAP_SLOW uint32_t acre__heap_take_pages(size_t bytes, size_t align, acre_
 
 /* Allocates a block of pages for a single lane. Returns its first page, or ACRE__HEAP_NONE. */
 ACRE__HEAP_SLOW uint32_t acre__heap_pages_slow(acre__heap h, size_t bytes, size_t align) {
-    uint64_t seen;
     if (bytes > (uint64_t)h.max_segments << ACRE__HEAP_SEGMENT_LOG2) {
         acre__heap_fail(h, 1, 0);
         return ACRE__HEAP_NONE;
     }
-    do {
-        seen = acre__heap_load64(&h.control->committed, relaxed);
-        uint32_t page, i = 0;
-        do
-            page = ACRE__HEAP_CALL(acre__heap_take_pages, bytes, align, h);
-        while (page == ACRE__HEAP_NONE && i++ < ACRE__HEAP_FLUSHES &&
-               ACRE__HEAP_CALL(acre__heap_flush, h));
+    uint32_t flushes = 0;
+    ACRE__HEAP_ROLLED
+    for (;;) {
+        uint64_t seen = acre__heap_load64(&h.control->committed, relaxed);
+        uint32_t page = ACRE__HEAP_CALL(acre__heap_take_pages, bytes, align, h);
         if (page != ACRE__HEAP_NONE)
             return page;
-    } while (ACRE__HEAP_CALL(acre__heap_more, bytes, seen, h));
+        if (!flushes && ACRE__HEAP_CALL(acre__heap_more, bytes, seen, h))
+            continue;
+        if (flushes++ == ACRE__HEAP_FLUSHES || !ACRE__HEAP_CALL(acre__heap_flush, h))
+            break;
+    }
     acre__heap_fail(h, 1, bytes);
     return ACRE__HEAP_NONE;
 }

@@ -56,7 +56,7 @@ __constant__ acre_heap_handle acre__heap_as_malloc;
 }
 
 #ifdef __CUDA_ARCH__
-#ifdef __CUDACC_RTC__
+#if defined(__CUDACC_RTC__) || defined(__clang__)
 #define ACRE__HEAP_DROPIN extern "C" __device__
 #define ACRE__HEAP_THROW
 #else
@@ -81,6 +81,9 @@ extern "C" __device__ void *__nv_aligned_device_malloc_impl(size_t bytes, size_t
 }
 
 #ifdef ACRE_HEAP_AS_NEW
+#ifdef __clang__
+#include <new> /* clang's own, for kernels: these operators call malloc and free, the ones above */
+#else
 __device__ void *operator new(size_t bytes) {
     return malloc(bytes);
 }
@@ -99,6 +102,7 @@ __device__ void operator delete(void *p, size_t) noexcept {
 __device__ void operator delete[](void *p, size_t) noexcept {
     free(p);
 }
+#endif
 #ifdef __cpp_aligned_new
 __device__ void *operator new(size_t bytes, std::align_val_t align) {
     return __nv_aligned_device_malloc_impl(bytes, (size_t)align);

@@ -113,6 +113,7 @@ typedef struct acre_heap_stats {
 #undef ACRE_HEAP_STATS_FIELD
     acre_heap_class_stats classes[ACRE_HEAP_CLASSES];
     uint64_t lost_slots; /* free slots that a search did not find: a double free damaged records */
+    acre_heap_class_stats large_classes[ACRE_HEAP_LARGE_CLASSES]; /* above 32 KiB */
 } acre_heap_stats;
 
 /* Gets the statistics of a heap. The call copies the heap's bookkeeping to the host and counts

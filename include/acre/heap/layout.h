@@ -10,7 +10,9 @@
 #include "base.h"
 
 enum {
-    ACRE_HEAP_CLASSES = 22,       /* 16, 32, 48, 64, 96, ... 24 KiB, 32 KiB */
+    ACRE_HEAP_CLASSES = 22,      /* 16, 32, 48, 64, 96, ... 24 KiB, 32 KiB */
+    ACRE_HEAP_LARGE_CLASSES = 9, /* 28, 23, 19, 13, 11, 9, 7, 6 and 5 slots in 1 MiB */
+    ACRE__HEAP_SORTS = ACRE_HEAP_CLASSES + ACRE_HEAP_LARGE_CLASSES,
     ACRE__HEAP_PAGE_LOG2 = 16,    /* 64 KiB */
     ACRE__HEAP_SEGMENT_LOG2 = 21, /* 2 MiB: the unit of memory that can be mapped */
     ACRE__HEAP_PAGES = 32,        /* in a segment */
@@ -19,13 +21,14 @@ enum {
     ACRE__HEAP_DESKS_LOG2 = 10,   /* most segments whose pages are on desks (pages.h) */
     ACRE__HEAP_RUNS = 6,          /* trees of free runs: 1, 2, 4, 8, 16 and 32 pages */
     ACRE__HEAP_TIERS = 2,         /* trees of slabs with free slots, for each class */
-    ACRE__HEAP_TREES = ACRE__HEAP_RUNS + ACRE__HEAP_TIERS * ACRE_HEAP_CLASSES,
+    ACRE__HEAP_TREES = ACRE__HEAP_RUNS + ACRE__HEAP_TIERS * ACRE__HEAP_SORTS,
     ACRE__HEAP_SEGMENTS_MOST = 1 << 18 /* three levels of 64: 512 GiB */
 };
 
 #define ACRE__HEAP_PAGE_BYTES ((size_t)1 << ACRE__HEAP_PAGE_LOG2)
 #define ACRE__HEAP_SEGMENT_BYTES ((size_t)1 << ACRE__HEAP_SEGMENT_LOG2)
-#define ACRE__HEAP_CLASS_MOST ((size_t)32 << 10) /* larger blocks are runs of pages */
+#define ACRE__HEAP_CLASS_MOST ((size_t)32 << 10) /* larger blocks: see acre__heap_large_class */
+#define ACRE__HEAP_LARGE_MOST ((size_t)819 << 8) /* larger blocks are runs of pages */
 #define ACRE__HEAP_RUN_MOST ((size_t)1 << 20)    /* larger blocks are runs of segments */
 #define ACRE__HEAP_ALIGN_MOST ((size_t)2 << 20)
 
@@ -71,8 +74,7 @@ ACRE__HEAP_FN uint32_t acre__heap_info(uint32_t kind, uint32_t size_class, uint3
 typedef struct acre_heap_segment {
     uint32_t free_pages; /* one bit each, 1: free. Authoritative; the trees are hints. */
     uint32_t length;     /* of the block of segments that begins here */
-    uint32_t tiers[ACRE__HEAP_TIERS][ACRE_HEAP_CLASSES]; /* slabs with free slots, by class */
-    uint32_t unused[18];                                 /* up to 256 bytes */
+    uint32_t tiers[ACRE__HEAP_TIERS][ACRE__HEAP_SORTS]; /* slabs with free slots, by class */
     acre__heap_page pages[ACRE__HEAP_PAGES];
     uint64_t bits[ACRE__HEAP_PAGES][ACRE__HEAP_WORDS]; /* of a slab, at its first page; 1: freed */
 } acre_heap_segment;
@@ -93,11 +95,13 @@ typedef struct acre_heap_control {
     uint64_t opened;  /* segments that are in the trees; later ones are opened in order */
     uint64_t opening; /* warps that are putting segments into the trees now */
     uint32_t unused_opened[28];
-    uint32_t lock;     /* for runs of segments only */
-    uint32_t flushing; /* warps that are detaching slabs from arenas now */
-    uint64_t asked;    /* number of the last answer that a kernel has requested */
-    uint32_t flushes;  /* times that slabs were detached from arenas */
-    uint32_t unused_lock[27];
+    uint32_t lock;             /* for runs of segments only */
+    uint32_t flushing;         /* warps that are detaching slabs from arenas now */
+    uint64_t asked;            /* number of the last answer that a kernel has requested */
+    uint32_t flushes;          /* times that slabs were detached from arenas */
+    uint32_t attached_classes; /* classes whose words in `attached` may not all be 0 */
+    uint32_t hearing;          /* a warp is reading the host's answer */
+    uint32_t unused_lock[25];
     /* Counters of events that are rare, or whose cost does not matter. */
     uint64_t failed, failed_bytes, bad_alignment;
     uint64_t double_frees, foreign_frees, interior_frees;
@@ -107,17 +111,17 @@ typedef struct acre_heap_control {
     uint64_t lost_slots; /* counted as free, but not found: their records were damaged */
     uint64_t unused_counts[4];
     /* How widely a class is spread, see below: read often, written rarely. */
-    uint32_t spread[ACRE_HEAP_CLASSES];
-    uint32_t unused_spread[10];
-    uint32_t slab_pages[ACRE_HEAP_CLASSES]; /* in slabs of arenas */
-    uint32_t unused_pages[10];
-    uint64_t attached[ACRE_HEAP_CLASSES]
+    uint32_t spread[ACRE__HEAP_SORTS];
+    uint32_t unused_spread;
+    uint32_t slab_pages[ACRE__HEAP_SORTS]; /* in slabs of arenas */
+    uint32_t unused_pages;
+    uint64_t attached[ACRE__HEAP_SORTS]
                      [1 << (ACRE__HEAP_ARENAS_LOG2 - 6)]; /* arenas that may have a slab */
     /* A desk, {segment + 1, end, next}: a run of free pages for some SMs, see pages.h. */
     uint64_t desked[1 << (ACRE__HEAP_DESKS_LOG2 - 6)]; /* desks that may have pages */
     uint64_t desks[1 << ACRE__HEAP_DESKS_LOG2];
     /* An arena, {sequence, page, state}: the current slab of a class for some SMs. */
-    uint64_t arenas[ACRE_HEAP_CLASSES][1 << ACRE__HEAP_ARENAS_LOG2];
+    uint64_t arenas[ACRE__HEAP_SORTS][1 << ACRE__HEAP_ARENAS_LOG2];
 } acre_heap_control;
 
 /* Requests of kernels and answers of the host, in host memory that is mapped for the device.
@@ -189,9 +193,41 @@ ACRE__HEAP_FN uint32_t acre__heap_class_of(size_t bytes) {
     return 2 * (top - 4) + (bytes > (size_t)3 << (top - 1));
 }
 
+/* Blocks above 32 KiB share slabs of 16 pages, where runs of whole pages would lose more than a
+ * fifth. The class of such a block: one of the large classes, or ACRE__HEAP_SORTS if a run of pages
+ * is as good, since just under 64, 128 or 256 KiB are requested. */
+ACRE__HEAP_SLOW uint32_t acre__heap_large_class(size_t bytes) {
+    const uint32_t counts = 1u << 28 | 1u << 23 | 1u << 19 | 1u << 13 | 1u << 11 | 1u << 9 |
+                            1u << 7 | 1u << 6 | 1u << 5;
+    const uint32_t runs = 7u << 16 | 1u << 8;
+    if (bytes > ACRE__HEAP_LARGE_MOST)
+        return ACRE__HEAP_SORTS;
+    uint32_t fit = 4096 / ((uint32_t)(bytes + 255) >> 8); /* so many fit into 1 MiB: 5 to 31 */
+    if (runs >> fit & 1)
+        return ACRE__HEAP_SORTS;
+    return ACRE_HEAP_CLASSES + acre__heap_popc32(counts >> fit >> 1);
+}
+
+/* Slots of the large classes in 16 pages. */
+ACRE__HEAP_FN uint32_t acre__heap_large_slots(uint32_t large) {
+    const uint64_t slots = 28 | 23 << 5 | 19 << 10 | 13 << 15 | 11 << 20 | (uint64_t)9 << 25 |
+                           (uint64_t)7 << 30 | (uint64_t)6 << 35 | (uint64_t)5 << 40;
+    return (uint32_t)(slots >> 5 * large) & 31u;
+}
+
+/* Blocks of the large classes, in units of 256 bytes: 4096 divided by the number of slots. */
+ACRE__HEAP_FN uint32_t acre__heap_large_units(uint32_t large) {
+    const uint64_t first = 146 | 178 << 10 | 215 << 20 | (uint64_t)315 << 30 | (uint64_t)372 << 40 |
+                           (uint64_t)455 << 50;
+    const uint32_t last = 585 | 682 << 10 | 819u << 20;
+    return (large < 6 ? (uint32_t)(first >> 10 * large) : last >> 10 * (large - 6)) & 1023u;
+}
+
 ACRE__HEAP_FN uint32_t acre__heap_class_bytes(uint32_t size_class) {
     if (size_class == 0)
         return 16;
+    if (size_class >= ACRE_HEAP_CLASSES)
+        return acre__heap_large_units(size_class - ACRE_HEAP_CLASSES) << 8;
     return (size_class & 1 ? 32u : 24u) << (size_class >> 1);
 }
 
@@ -213,7 +249,10 @@ enum {
 /* log2 of the pages of a slab: few pages at first, but enough for eight slots, and so many that
  * little is left over at the end. */
 ACRE__HEAP_FN uint32_t acre__heap_slab_log2(uint32_t size_class, uint32_t spread) {
-    uint32_t least = size_class < 16 ? 0 : (size_class - (size_class & 1 ? 17 : 14)) / 2;
+    uint32_t least = size_class < 16 ? 0
+                     : size_class >= ACRE_HEAP_CLASSES
+                         ? 4
+                         : (size_class - (size_class & 1 ? 17 : 14)) / 2;
     uint32_t most = size_class < 5 ? 0 : size_class < 11 ? (size_class - 3) / 2 : 4;
     uint32_t log2 = spread / 3;
     log2 = log2 < most ? log2 : most;
@@ -250,12 +289,16 @@ ACRE__HEAP_FN uint32_t acre__heap_desks_log2(uint64_t segments) {
 ACRE__HEAP_FN uint32_t acre__heap_slot_of(uint32_t size_class, uint32_t offset) {
     if (size_class == 0)
         return offset >> 4;
+    if (size_class >= ACRE_HEAP_CLASSES)
+        return (offset >> 8) / acre__heap_large_units(size_class - ACRE_HEAP_CLASSES);
     if (size_class & 1)
         return offset >> (5 + (size_class >> 1));
     return (uint32_t)((uint64_t)(offset >> (3 + (size_class >> 1))) * 0xaaaaaaabu >> 33);
 }
 
 ACRE__HEAP_FN uint32_t acre__heap_slots(uint32_t size_class, uint32_t pages) {
+    if (size_class >= ACRE_HEAP_CLASSES)
+        return acre__heap_large_slots(size_class - ACRE_HEAP_CLASSES) * pages >> 4;
     return acre__heap_slot_of(size_class, pages << ACRE__HEAP_PAGE_LOG2);
 }
 

@@ -332,17 +332,19 @@ ACRE__HEAP_FN void acre__heap_raise(uint64_t *word, uint64_t to) {
 
 /* Copies the host's last answer to the control. The host itself writes nothing to device memory
  * while kernels run: its copies would wait behind copies of the program, which may wait for the
- * kernel. */
+ * kernel. One warp at a time reads host memory, and the others go on: a read takes a microsecond,
+ * and the bus serves reads of one address one after the other. */
 ACRE__HEAP_FN void acre__heap_hear(acre__heap h) {
     acre__heap_wish *wish =
         (acre__heap_wish *)(uintptr_t)acre__heap_load64(&h.control->host, relaxed);
-    if (!wish)
+    if (!wish || acre__heap_exch32(&h.control->hearing, 1, relaxed))
         return;
     uint64_t answers = acre__heap_ask_host(&wish->answers);
-    if (answers <= acre__heap_load64(&h.control->answers, relaxed))
-        return;
-    acre__heap_raise(&h.control->committed, acre__heap_ask_host(&wish->committed));
-    acre__heap_raise(&h.control->answers, answers);
+    if (answers > acre__heap_load64(&h.control->answers, relaxed)) {
+        acre__heap_raise(&h.control->committed, acre__heap_ask_host(&wish->committed));
+        acre__heap_raise(&h.control->answers, answers);
+    }
+    acre__heap_store32(&h.control->hearing, 0, relaxed);
 }
 
 /* Initialises the records of segments that were never used, whatever their memory held: no page has
@@ -353,7 +355,7 @@ ACRE__HEAP_FN void acre__heap_clean(acre__heap h, uint32_t first, uint32_t count
         acre_heap_segment *segment = h.segments + s;
         acre__heap_store32(&segment->length, 0, relaxed);
         ACRE__HEAP_ROLLED
-        for (uint32_t i = 0; i < ACRE__HEAP_TIERS * ACRE_HEAP_CLASSES; i++)
+        for (uint32_t i = 0; i < ACRE__HEAP_TIERS * ACRE__HEAP_SORTS; i++)
             acre__heap_store32(&segment->tiers[0][0] + i, 0, relaxed);
         ACRE__HEAP_ROLLED
         for (uint32_t i = 0; i < ACRE__HEAP_PAGES; i++)

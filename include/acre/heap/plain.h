@@ -12,9 +12,15 @@ ACRE__HEAP_FN void *acre__heap_plain_pages(acre_heap_handle h, size_t bytes, siz
 }
 
 ACRE__HEAP_FN void *acre__heap_plain_malloc(acre_heap_handle h, size_t bytes) {
-    if (bytes > ACRE__HEAP_CLASS_MOST)
+    uint32_t size_class = bytes <= ACRE__HEAP_CLASS_MOST
+                              ? acre__heap_class_of(bytes)
+                              : ACRE__HEAP_CALL(acre__heap_large_class, bytes);
+    uint64_t at = ACRE__HEAP_NOWHERE;
+    if (size_class < ACRE__HEAP_SORTS)
+        at = acre__heap_malloc_slot(size_class, acre__heap_of(h));
+    /* A run of pages needs less adjacent memory than a slab of such blocks. */
+    if (at == ACRE__HEAP_NOWHERE && bytes > ACRE__HEAP_CLASS_MOST)
         return acre__heap_plain_pages(h, bytes, 1);
-    uint64_t at = acre__heap_malloc_slot(acre__heap_class_of(bytes), acre__heap_of(h));
     return at == ACRE__HEAP_NOWHERE ? NULL : h.base + at;
 }
 
@@ -29,7 +35,7 @@ ACRE__HEAP_FN void *acre__heap_plain_aligned_malloc(acre_heap_handle h, size_t b
         if (bytes <= ACRE__HEAP_CLASS_MOST)
             bytes = (size_t)2 << acre__heap_log2((uint32_t)bytes - 1);
     }
-    if (bytes > ACRE__HEAP_CLASS_MOST)
+    if (bytes > ACRE__HEAP_CLASS_MOST && align > 256) /* large classes are aligned to 256 */
         return acre__heap_plain_pages(h, bytes, align);
     return acre__heap_plain_malloc(h, bytes);
 }

@@ -51,7 +51,7 @@ typedef struct acre__heap_reserved {
 } acre__heap_reserved;
 
 ACRE__HEAP_FN uint32_t acre__heap_tier_tree(uint32_t tier, uint32_t size_class) {
-    return ACRE__HEAP_RUNS + tier * ACRE_HEAP_CLASSES + size_class;
+    return ACRE__HEAP_RUNS + tier * ACRE__HEAP_SORTS + size_class;
 }
 
 /* ---- which slabs have free slots ---- */
@@ -352,7 +352,7 @@ ACRE__HEAP_SLOW uint32_t acre__heap_claim_slab(uint32_t *pages, acre__heap h, ui
     if (page == ACRE__HEAP_NONE)
         page = ACRE__HEAP_CALL(acre__heap_claim_rest, h, *pages, 1);
     ACRE__HEAP_ROLLED
-    while (page == ACRE__HEAP_NONE && log2-- > 0) {
+    while (page == ACRE__HEAP_NONE && log2-- > 0 && acre__heap_slots(size_class, 1u << log2)) {
         *pages = 1u << log2;
         page = acre__heap_search_tree(h, log2, *pages, 0xffffffffu, acre__heap_spin());
     }
@@ -382,22 +382,6 @@ ACRE__HEAP_FN void acre__heap_count_slab(acre__heap h, uint32_t size_class, uint
 
 ACRE__HEAP_FN uint32_t acre__heap_arena_of(uint32_t size_class, uint32_t spread) {
     return acre__heap_place() & ((1u << acre__heap_arenas_log2(size_class, spread)) - 1);
-}
-
-/* Makes a slab of new pages and grants the wanted slots. */
-ACRE__HEAP_FN uint64_t acre__heap_new_slab(acre__heap h, uint32_t page, uint32_t pages,
-                                           uint32_t want) {
-    uint32_t size_class = ACRE__HEAP_WANTED_CLASS(want), count = ACRE__HEAP_WANTED(want);
-    uint32_t cap = acre__heap_slots(size_class, pages);
-    count = count < cap ? count : cap;
-    acre__heap_make_slab(h, page, pages, size_class, count, 0);
-    acre__heap_count_slab(h, size_class, pages);
-    return acre__heap_grant(page, 0, count, 0);
-}
-
-ACRE__HEAP_SLOW uint64_t acre__heap_new_slab_call(acre__heap h, uint32_t page, uint32_t pages,
-                                                  uint32_t want) {
-    return acre__heap_new_slab(h, page, pages, want);
 }
 
 /* Finds a slab that has much room and reserves slots there. Returns its page, or ACRE__HEAP_NONE.
@@ -435,6 +419,52 @@ ACRE__HEAP_SLOW uint32_t acre__heap_reuse(acre__heap h, uint32_t want,
     return ACRE__HEAP_NONE;
 }
 
+/* Notes arenas that have a slab, or will have one. */
+ACRE__HEAP_FN void acre__heap_note_attached(acre__heap h, uint32_t size_class, uint32_t word,
+                                            uint64_t bits) {
+    if (!acre__heap_or64(&h.control->attached[size_class][word], bits, chip))
+        (void)acre__heap_or32(&h.control->attached_classes, 1u << size_class, chip);
+}
+
+/* A refill is the result of functions that have set an arena to BUSY, in place of a grant: {no
+ * slots, number of the arena, its sequence number}. */
+#define ACRE__HEAP_IS_REFILL(grant) (((grant) >> 63) != 0)
+ACRE__HEAP_FN uint64_t acre__heap_begin_refill(uint64_t *arena, uint32_t at, uint64_t now) {
+    uint32_t sequence = (uint32_t)(now >> 32);
+    uint64_t busy = (now >> 32 << 32) | ACRE__HEAP_BUSY;
+    int is_begun = acre__heap_cas64(arena, &now, busy, chip);
+    return is_begun ? (uint64_t)1 << 63 | (uint64_t)at << 32 | sequence : 0;
+}
+
+#define ACRE__HEAP_HELD ((uint64_t)1 << 61)  /* in place of a grant: slots are reserved */
+#define ACRE__HEAP_GROWN ((uint64_t)1 << 60) /* in place of a grant: there is more memory now */
+
+/* Ends the refill of an arena. {page, state}, or ACRE__HEAP_EMPTY, is what it gets. */
+ACRE__HEAP_FN void acre__heap_attach(acre__heap h, uint32_t size_class, uint64_t task,
+                                     uint32_t next) {
+    uint32_t at = (uint32_t)(task >> 32) & 0xffffu;
+    if (next != ACRE__HEAP_EMPTY) /* for warps that flush; until the store below they see BUSY */
+        acre__heap_note_attached(h, size_class, at >> 6, (uint64_t)1 << (at & 63));
+    acre__heap_store64(&h.control->arenas[size_class][at],
+                       (uint64_t)((uint32_t)task + 1) << 32 | next, chip);
+}
+
+/* Makes a slab of new pages and grants the wanted slots. `task` is a refill, which ends with this
+ * slab, or ACRE__HEAP_LOOSE, or 0 for a slab of one warp. */
+#define ACRE__HEAP_LOOSE ((uint64_t)1)
+ACRE__HEAP_SLOW uint64_t acre__heap_attach_new(acre__heap h, uint32_t want, uint64_t task,
+                                               uint32_t page, uint32_t pages) {
+    uint32_t size_class = ACRE__HEAP_WANTED_CLASS(want), count = ACRE__HEAP_WANTED(want);
+    uint32_t cap = acre__heap_slots(size_class, pages);
+    count = count < cap ? count : cap;
+    acre__heap_make_slab(h, page, pages, size_class, count, task ? 0 : ACRE__HEAP_OWN);
+    if (task)
+        acre__heap_count_slab(h, size_class, pages);
+    if (ACRE__HEAP_IS_REFILL(task))
+        acre__heap_attach(h, size_class, task, page << 2 | ACRE__HEAP_FRONT);
+    return acre__heap_grant(page, 0, count, 0);
+}
+
 /* Finds a slab for an arena, and grants or reserves the wanted slots. Returns the slab's {page,
  * state}, or ACRE__HEAP_EMPTY. */
 ACRE__HEAP_SLOW uint32_t acre__heap_refill(acre__heap h, uint32_t want,
@@ -451,7 +481,7 @@ ACRE__HEAP_SLOW uint32_t acre__heap_refill(acre__heap h, uint32_t want,
             break;
         page = ACRE__HEAP_CALL(acre__heap_claim_slab, &pages, h, ACRE__HEAP_WANTED_CLASS(want));
         if (page != ACRE__HEAP_NONE) {
-            *grant = ACRE__HEAP_CALL(acre__heap_new_slab_call, h, page, pages, want);
+            *grant = ACRE__HEAP_CALL(acre__heap_attach_new, h, want, ACRE__HEAP_LOOSE, page, pages);
             return page << 2 | ACRE__HEAP_FRONT;
         }
     }
@@ -484,7 +514,6 @@ ACRE__HEAP_SLOW void acre__heap_detach(acre__heap h, uint32_t size_class, uint64
 ACRE__HEAP_SLOW int acre__heap_flush_word(uint32_t size_class, uint32_t word, acre__heap h) {
     uint64_t *attached = &h.control->attached[size_class][word], busy = 0;
     int any = 0;
-    acre__heap_add32(&h.control->flushing, 1, acquire);
     ACRE__HEAP_ROLLED
     for (uint64_t some = acre__heap_exch64(attached, 0, acquire); some; some &= some - 1) {
         uint32_t at = word * 64 + acre__heap_ctz64(some);
@@ -499,78 +528,43 @@ ACRE__HEAP_SLOW int acre__heap_flush_word(uint32_t size_class, uint32_t word, ac
         }
     }
     if (busy)
-        (void)acre__heap_or64(attached, busy, chip);
+        acre__heap_note_attached(h, size_class, word, busy);
     if (any) { /* memory is short: the class must not spread again before it is used */
         uint64_t segments = acre__heap_load64(&h.control->committed, relaxed);
         acre__heap_store32(&h.control->spread[size_class],
                            acre__heap_spread_of(segments, ACRE__HEAP_LEAST_LOG2), relaxed);
         acre__heap_add32(&h.control->flushes, 1, relaxed);
     }
-    acre__heap_add32(&h.control->flushing, ~0u, acq_rel);
     return any || busy;
 }
 
 /* Detaches the slabs of all arenas, so that all warps can use their free slots, and slabs without
  * live slots become pages again. Returns 0 if there was nothing to detach. It is called before a
- * request fails, so a warp that finds another one detaching slabs waits for it, with a bound. Most
- * words are 0. All words of a class are loaded together, since each load goes across the whole
- * chip. */
+ * request fails, so a warp that finds another one detaching slabs waits for it, with a bound. All
+ * words of a class are loaded together, since each load goes across the whole chip. */
 ACRE__HEAP_SLOW int acre__heap_flush(acre__heap h) {
     enum { WORDS = 1 << (ACRE__HEAP_ARENAS_LOG2 - 6) };
     uint32_t before = acre__heap_load32(&h.control->flushes, relaxed);
-    int any = 0;
+    uint32_t classes = acre__heap_load32(&h.control->attached_classes, acquire);
+    int any = 0, is_flushing = classes != 0;
+    if (is_flushing)
+        acre__heap_add32(&h.control->flushing, 1, acquire);
     ACRE__HEAP_ROLLED
-    for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++) {
-        uint32_t some = 0;
+    for (; classes; classes &= classes - 1) {
+        uint32_t c = acre__heap_ctz32(classes), some = 0;
+        acre__heap_and32(&h.control->attached_classes, ~(1u << c), acquire);
         for (uint32_t i = 0; i < WORDS; i++)
             some |= (uint32_t)(acre__heap_load64(&h.control->attached[c][i], relaxed) != 0) << i;
         ACRE__HEAP_ROLLED
         for (; some; some &= some - 1)
             any |= ACRE__HEAP_CALL(acre__heap_flush_word, c, acre__heap_ctz32(some), h);
     }
+    if (is_flushing)
+        acre__heap_add32(&h.control->flushing, ~0u, acq_rel);
     ACRE__HEAP_ROLLED
     for (uint32_t i = 0; i < 64 && acre__heap_load32(&h.control->flushing, acquire); i++)
         acre__heap_pause(i < 5 ? i : 5);
     return any || acre__heap_load32(&h.control->flushes, relaxed) != before;
-}
-
-/* A refill is the result of functions that have set an arena to BUSY, in place of a grant: {no
- * slots, number of the arena, its sequence number}. */
-#define ACRE__HEAP_IS_REFILL(grant) (((grant) >> 63) != 0)
-ACRE__HEAP_FN uint64_t acre__heap_begin_refill(uint64_t *arena, uint32_t at, uint64_t now) {
-    uint32_t sequence = (uint32_t)(now >> 32);
-    uint64_t busy = (now >> 32 << 32) | ACRE__HEAP_BUSY;
-    int is_begun = acre__heap_cas64(arena, &now, busy, chip);
-    return is_begun ? (uint64_t)1 << 63 | (uint64_t)at << 32 | sequence : 0;
-}
-
-#define ACRE__HEAP_HELD ((uint64_t)1 << 61) /* in place of a grant: slots are reserved */
-
-/* Ends the refill of an arena. {page, state}, or ACRE__HEAP_EMPTY, is what it gets. */
-ACRE__HEAP_FN void acre__heap_attach(acre__heap h, uint32_t size_class, uint64_t task,
-                                     uint32_t next) {
-    uint32_t at = (uint32_t)(task >> 32) & 0xffffu;
-    uint64_t bit = (uint64_t)1 << (at & 63);
-    if (next != ACRE__HEAP_EMPTY) /* for warps that flush; until the store below they see BUSY */
-        (void)acre__heap_or64(&h.control->attached[size_class][at >> 6], bit, chip);
-    acre__heap_store64(&h.control->arenas[size_class][at],
-                       (uint64_t)((uint32_t)task + 1) << 32 | next, chip);
-}
-
-/* Makes a slab of new pages, grants the wanted slots, and ends the refill of an arena, if `task` is
- * one. */
-ACRE__HEAP_SLOW uint64_t acre__heap_attach_new(acre__heap h, uint32_t want, uint64_t task,
-                                               uint32_t page, uint32_t pages) {
-    uint32_t size_class = ACRE__HEAP_WANTED_CLASS(want), count = ACRE__HEAP_WANTED(want);
-    int is_own = !ACRE__HEAP_IS_REFILL(task);
-    uint32_t cap = acre__heap_slots(size_class, pages);
-    count = count < cap ? count : cap;
-    acre__heap_make_slab(h, page, pages, size_class, count, is_own ? ACRE__HEAP_OWN : 0);
-    if (!is_own) {
-        acre__heap_count_slab(h, size_class, pages);
-        acre__heap_attach(h, size_class, task, page << 2 | ACRE__HEAP_FRONT);
-    }
-    return acre__heap_grant(page, 0, count, 0);
 }
 
 /* Ends the refill of an arena if neither slabs with much room nor desks have anything. */
