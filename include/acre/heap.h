@@ -11,9 +11,9 @@
  * A block is aligned to 16 bytes and stays live across launches until some thread frees it. It is
  * ordinary device memory: cuMemcpy, cuMemset and acre_copy accept it. Requests up to 32 KiB are
  * rounded up to a size class: 16, 32, 48, 64, 96, ... 24 KiB, 32 KiB. Above 32 bytes that wastes at
- * most a third of the block. Requests up to 204 KiB share 1 MiB with others of their size, if
- * pages of 64 KiB would waste more than a fifth; those up to 1 MiB get pages, larger ones segments
- * of 2 MiB.
+ * most a third of the block. Of larger requests, those that would waste more than a fifth of their
+ * pages of 64 KiB share 1 MiB with others of their size (up to 204 KiB); the others get pages, and
+ * above 1 MiB segments of 2 MiB.
  *
  * A request returns NULL if there is no memory, or if the heap did not grow in time
  * (acre_heap_options.wait_ns). The heap counts and ignores invalid frees, with one exception: if
@@ -194,9 +194,9 @@ ACRE__HEAP_FN acre__heap_move acre__heap_plan_move(acre_heap_handle h, void *p, 
 
 /* Resizes a block and keeps its contents up to the smaller size. A block that is large enough stays
  * in place if it has at most 32 bytes or is less than twice as large as needed. A block of pages or
- * segments (all blocks of more than 204 KiB are) also grows and shrinks in place, if it stays one of
- * its kind, and what is behind it was used before and is free now. Debug builds always move
- * a block. NULL for `p` allocates a block. If the result is NULL, the old block is unchanged. An
+ * segments (all blocks of more than 204 KiB are) also grows and shrinks in place, if it stays one
+ * of its kind, and what is behind it was used before and is free now. Debug builds always move a
+ * block. NULL for `p` allocates a block. If the result is NULL, the old block is unchanged. An
  * address that is not a live block returns NULL and counts as an invalid free. */
 ACRE__HEAP_FN void *acre_heap_realloc(acre_heap_handle h, void *p, size_t bytes) {
     acre__heap_move move = acre__heap_plan_move(h, p, bytes);

@@ -99,7 +99,7 @@ static acre_status trim_image(acre_heap *heap, acre_heap_handle image, uint64_t 
     status = acre__heap_read(heap, image.segments, acre__heap_segment_at(heap, 0), records);
     if (status)
         return status;
-    acre__heap_flush(acre__heap_of(image));
+    acre__heap_flush(acre__heap_of(image), image.control->flushes);
     image.control->flushes = 0; /* memory is not short any more */
     uint64_t used = trim_used(image, heap->committed);
     *keep = *keep > used ? *keep : used;

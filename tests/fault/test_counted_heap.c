@@ -145,7 +145,7 @@ static void expect_all_there(struct things *t) {
     if (!t->is_forgotten)
         assert_int_equal(image.control->double_frees, 0);
     assert_true(committed <= t->heap->committed);
-    acre__heap_flush(acre__heap_of(image));
+    acre__heap_flush(acre__heap_of(image), image.control->flushes);
     if (!t->is_forgotten && committed)
         assert_non_null(acre_heap_malloc(image, committed * ACRE__HEAP_SEGMENT_BYTES));
     heap_bring_end(image);

@@ -21,10 +21,10 @@ static void take_and_give(struct heap_world *w, const char *take) {
 TEST(heap_blocks_of_every_class_are_apart) {
     struct heap_world *w = *state;
     heap_begin(w, w->bytes, 0);
-    for (uint32_t c = 0; c < ACRE_HEAP_CLASSES; c++) {
+    for (uint32_t c = 0; c < ACRE__HEAP_SORTS; c++) {
         uint64_t bytes = acre__heap_class_bytes(c);
         w->job.threads = heap_threads_for(w, bytes, w->bytes / 4);
-        /* Only sizes of this size class. */
+        /* Only sizes of this size class, and of runs of pages between two large ones. */
         heap_sizes(w, c ? acre__heap_class_bytes(c - 1) + 1 : 0, bytes, 0);
         take_and_give(w, "heap_take");
     }

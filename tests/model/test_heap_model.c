@@ -240,7 +240,7 @@ static int heap_scenario(uint64_t seed, char *what, unsigned what_bytes) {
         shadow_free(&s, &actors[i / HELD].held[i % HELD]);
     if (!s.fault)
         shadow_free(&s, &passed);
-    acre__heap_flush(acre__heap_of(s.f.h));
+    acre__heap_flush(acre__heap_of(s.f.h), s.f.h.control->flushes);
     acre__heap_clear_desks(acre__heap_of(s.f.h));
     if (!s.fault && s.f.h.segments[0].free_pages != 0xffffffffu)
         s.fault = "all blocks are freed, but not all pages are free";

@@ -71,7 +71,9 @@ static inline const char *heap_slab_fault(acre_heap_handle h, uint32_t page) {
     const acre__heap_page *record = acre__heap_page_of(acre__heap_of(h), page);
     const uint64_t *bits = acre__heap_bits_of(acre__heap_of(h), page);
     uint32_t size_class = ACRE__HEAP_CLASS(record->info), set = 0;
-    uint32_t cap = acre__heap_slots(size_class, ACRE__HEAP_LENGTH(record->info));
+    uint32_t cap = record->info & ACRE__HEAP_OWN
+                       ? ACRE__HEAP_CAP(record->freed) /* as many as the warp took */
+                       : acre__heap_slots(size_class, ACRE__HEAP_LENGTH(record->info));
     uint32_t used = ACRE__HEAP_COUNT(record->bump);
     if (ACRE__HEAP_SORT(record->bump) != size_class + 1 || ACRE__HEAP_CAP(record->bump) != cap)
         return "a slab's bump word is not of its class";
@@ -160,7 +162,7 @@ static inline void heap_expect_sound(acre_heap_handle h) {
 
 /* Expects that no block is live: after a flush every page is free. */
 static inline void heap_expect_empty(struct heap_fixture *f) {
-    acre__heap_flush(acre__heap_of(f->h));
+    acre__heap_flush(acre__heap_of(f->h), f->h.control->flushes);
     acre__heap_clear_desks(acre__heap_of(f->h));
     heap_expect_sound(f->h);
     for (uint32_t s = 0; s < f->h.control->opened; s++)

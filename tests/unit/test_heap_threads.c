@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -179,6 +180,44 @@ TEST(heap_threads_fill_it_again_and_again) {
     for (int i = 0; i < THREADS; i++)
         free(fillers[i].blocks);
     heap_end(&f);
+}
+
+/* ---- memory that becomes free while a request waits for the host ---- */
+
+struct waiting {
+    struct heap_fixture f;
+    acre__heap_wish wish;
+    void *got[2];
+    uint32_t delay_us;
+};
+
+static void *waiting_get(void *user) {
+    struct waiting *w = user;
+    usleep(w->delay_us);
+    return acre_heap_malloc(w->f.h, 65536);
+}
+
+/* Two pages are free, in arenas. Both requests wait for a host that does not answer. The first one
+ * collects both pages; the second one must look again, although there is nothing left to collect.
+ */
+TEST(heap_requests_find_what_others_collect_while_they_wait) {
+    struct waiting w = {.delay_us = 0};
+    pthread_t thread;
+    heap_begin(&w.f, 1, 4);
+    w.f.h.control->host = (uintptr_t)&w.wish;
+    w.f.h.control->wait_ns = 60000000;
+    acre_heap_free(w.f.h, acre_heap_malloc(w.f.h, 16));
+    acre_heap_free(w.f.h, acre_heap_malloc(w.f.h, 1000));
+    for (int i = 0; i < 30; i++)
+        assert_non_null(acre_heap_malloc(w.f.h, 65536));
+    assert_int_equal(pthread_create(&thread, NULL, waiting_get, &w), 0);
+    usleep(20000);
+    w.got[0] = acre_heap_malloc(w.f.h, 65536);
+    pthread_join(thread, &w.got[1]);
+    assert_non_null(w.got[0]);
+    assert_non_null(w.got[1]);
+    assert_int_equal(w.f.h.control->failed, 0);
+    heap_end(&w.f);
 }
 
 int main(void) {

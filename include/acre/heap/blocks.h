@@ -43,7 +43,7 @@ ACRE__HEAP_FN int acre__heap_ask(acre__heap h, acre__heap_wish *wish, size_t byt
     ACRE__HEAP_ROLLED
     for (uint32_t tries = 1; acre__heap_load64(&control->answers, acquire) >> 1 < number; tries++) {
         if (tries % every == 0)
-            acre__heap_hear(h);
+            ACRE__HEAP_CALL(acre__heap_hear, h);
         acre__heap_pause(tries);
         if (acre__heap_time_ns() - begin > most)
             return 0;
@@ -57,7 +57,7 @@ ACRE__HEAP_SLOW int acre__heap_more(size_t bytes, uint64_t seen, acre__heap h) {
     acre_heap_control *control = h.control;
     ACRE__HEAP_ROLLED
     for (int i = 0; i < 2; i++) {
-        acre__heap_hear(h);
+        ACRE__HEAP_CALL(acre__heap_hear, h);
         if (acre__heap_load64(&control->committed, acquire) != seen)
             return 1;
         acre__heap_wish *wish =
@@ -111,22 +111,22 @@ ACRE__HEAP_FN uint32_t acre__heap_own_pages(uint32_t size_class, uint32_t wanted
 ACRE__HEAP_SLOW uint64_t acre__heap_scrape(acre__heap h, uint32_t want, uint64_t task,
                                            acre__heap_reserved *reserved) {
     uint64_t seen = acre__heap_load64(&h.control->committed, relaxed), grant = 0;
-    uint32_t bytes = acre__heap_class_bytes(ACRE__HEAP_WANTED_CLASS(want));
+    uint32_t size_class = ACRE__HEAP_WANTED_CLASS(want);
     if (ACRE__HEAP_IS_REFILL(task))
         grant = ACRE__HEAP_CALL(acre__heap_attach_rest, task, h, want, reserved);
     ACRE__HEAP_ROLLED
     for (uint32_t i = 0; !grant; i++) {
+        uint32_t before = acre__heap_load32(&h.control->flushes, relaxed);
         grant = ACRE__HEAP_DO(acre__heap_take_apart, h, want, reserved);
         if (grant)
             break;
-        if (!i &&
-            ACRE__HEAP_CALL(acre__heap_more, (size_t)ACRE__HEAP_WANTED(want) * bytes, seen, h))
+        if (!i && ACRE__HEAP_CALL(acre__heap_more, ACRE__HEAP_RUN_MOST, seen, h))
             return ACRE__HEAP_GROWN;
-        if (i == ACRE__HEAP_FLUSHES || !ACRE__HEAP_CALL(acre__heap_flush, h))
+        if (i == ACRE__HEAP_FLUSHES || !ACRE__HEAP_CALL(acre__heap_flush, h, before))
             break;
     }
-    if (!grant && bytes <= ACRE__HEAP_CLASS_MOST) /* others try a run of pages yet */
-        acre__heap_fail(h, ACRE__HEAP_WANTED(want), bytes);
+    if (!grant && size_class < ACRE_HEAP_CLASSES) /* others try a run of pages yet */
+        acre__heap_fail(h, ACRE__HEAP_WANTED(want), acre__heap_class_bytes(size_class));
     return grant;
 }
 
@@ -306,7 +306,8 @@ ACRE__HEAP_SLOW uint32_t acre__heap_take_pages(size_t bytes, size_t align, acre_
     return page;
 }
 
-/* Allocates a block of pages for a single lane. Returns its first page, or ACRE__HEAP_NONE. */
+/* Allocates a block of pages for a single lane. Returns its first page, or ACRE__HEAP_NONE. With
+ * `align` 0, the heap cannot grow: the caller has tried. */
 ACRE__HEAP_SLOW uint32_t acre__heap_pages_slow(acre__heap h, size_t bytes, size_t align) {
     if (bytes > (uint64_t)h.max_segments << ACRE__HEAP_SEGMENT_LOG2) {
         acre__heap_fail(h, 1, 0);
@@ -316,12 +317,13 @@ ACRE__HEAP_SLOW uint32_t acre__heap_pages_slow(acre__heap h, size_t bytes, size_
     ACRE__HEAP_ROLLED
     for (;;) {
         uint64_t seen = acre__heap_load64(&h.control->committed, relaxed);
+        uint32_t before = acre__heap_load32(&h.control->flushes, relaxed);
         uint32_t page = ACRE__HEAP_CALL(acre__heap_take_pages, bytes, align, h);
         if (page != ACRE__HEAP_NONE)
             return page;
-        if (!flushes && ACRE__HEAP_CALL(acre__heap_more, bytes, seen, h))
+        if (!flushes && align && ACRE__HEAP_CALL(acre__heap_more, bytes, seen, h))
             continue;
-        if (flushes++ == ACRE__HEAP_FLUSHES || !ACRE__HEAP_CALL(acre__heap_flush, h))
+        if (flushes++ == ACRE__HEAP_FLUSHES || !ACRE__HEAP_CALL(acre__heap_flush, h, before))
             break;
     }
     acre__heap_fail(h, 1, bytes);

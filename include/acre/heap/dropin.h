@@ -56,7 +56,7 @@ __constant__ acre_heap_handle acre__heap_as_malloc;
 }
 
 #ifdef __CUDA_ARCH__
-#if defined(__CUDACC_RTC__) || defined(__clang__)
+#if defined(__CUDACC_RTC__) || (defined(__clang__) && !defined(__NVCC__))
 #define ACRE__HEAP_DROPIN extern "C" __device__
 #define ACRE__HEAP_THROW
 #else
@@ -81,7 +81,7 @@ extern "C" __device__ void *__nv_aligned_device_malloc_impl(size_t bytes, size_t
 }
 
 #ifdef ACRE_HEAP_AS_NEW
-#ifdef __clang__
+#if defined(__clang__) && !defined(__NVCC__)
 #include <new> /* clang's own, for kernels: these operators call malloc and free, the ones above */
 #else
 __device__ void *operator new(size_t bytes) {

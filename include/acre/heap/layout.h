@@ -100,7 +100,7 @@ typedef struct acre_heap_control {
     uint64_t asked;            /* number of the last answer that a kernel has requested */
     uint32_t flushes;          /* times that slabs were detached from arenas */
     uint32_t attached_classes; /* classes whose words in `attached` may not all be 0 */
-    uint32_t hearing;          /* a warp is reading the host's answer */
+    uint32_t hearing;          /* beginnings and ends of reads of the host's answer */
     uint32_t unused_lock[25];
     /* Counters of events that are rare, or whose cost does not matter. */
     uint64_t failed, failed_bytes, bad_alignment;
@@ -195,7 +195,7 @@ ACRE__HEAP_FN uint32_t acre__heap_class_of(size_t bytes) {
 
 /* Blocks above 32 KiB share slabs of 16 pages, where runs of whole pages would lose more than a
  * fifth. The class of such a block: one of the large classes, or ACRE__HEAP_SORTS if a run of pages
- * is as good, since just under 64, 128 or 256 KiB are requested. */
+ * is as good, since just under 64, 128, 192 or 256 KiB are requested. */
 ACRE__HEAP_SLOW uint32_t acre__heap_large_class(size_t bytes) {
     const uint32_t counts = 1u << 28 | 1u << 23 | 1u << 19 | 1u << 13 | 1u << 11 | 1u << 9 |
                             1u << 7 | 1u << 6 | 1u << 5;
@@ -203,7 +203,7 @@ ACRE__HEAP_SLOW uint32_t acre__heap_large_class(size_t bytes) {
     if (bytes > ACRE__HEAP_LARGE_MOST)
         return ACRE__HEAP_SORTS;
     uint32_t fit = 4096 / ((uint32_t)(bytes + 255) >> 8); /* so many fit into 1 MiB: 5 to 31 */
-    if (runs >> fit & 1)
+    if (runs >> fit & 1 || (fit == 5 && bytes <= 3 * ACRE__HEAP_PAGE_BYTES))
         return ACRE__HEAP_SORTS;
     return ACRE_HEAP_CLASSES + acre__heap_popc32(counts >> fit >> 1);
 }
@@ -249,10 +249,9 @@ enum {
 /* log2 of the pages of a slab: few pages at first, but enough for eight slots, and so many that
  * little is left over at the end. */
 ACRE__HEAP_FN uint32_t acre__heap_slab_log2(uint32_t size_class, uint32_t spread) {
-    uint32_t least = size_class < 16 ? 0
-                     : size_class >= ACRE_HEAP_CLASSES
-                         ? 4
-                         : (size_class - (size_class & 1 ? 17 : 14)) / 2;
+    uint32_t least = size_class < 16 ? 0 : (size_class - (size_class & 1 ? 17 : 14)) / 2;
+    if (size_class >= ACRE_HEAP_CLASSES)
+        least = spread ? 4 : 3; /* in a small heap few blocks of a large class are likely */
     uint32_t most = size_class < 5 ? 0 : size_class < 11 ? (size_class - 3) / 2 : 4;
     uint32_t log2 = spread / 3;
     log2 = log2 < most ? log2 : most;

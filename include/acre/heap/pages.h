@@ -332,19 +332,31 @@ ACRE__HEAP_FN void acre__heap_raise(uint64_t *word, uint64_t to) {
 
 /* Copies the host's last answer to the control. The host itself writes nothing to device memory
  * while kernels run: its copies would wait behind copies of the program, which may wait for the
- * kernel. One warp at a time reads host memory, and the others go on: a read takes a microsecond,
- * and the bus serves reads of one address one after the other. */
-ACRE__HEAP_FN void acre__heap_hear(acre__heap h) {
+ * kernel.
+ *
+ * A read of host memory takes a microsecond, and the bus serves reads of one address one after the
+ * other. So one warp reads for all: `hearing` counts the beginnings and ends of reads, and a caller
+ * waits, with a bound, for the end of a read that has begun after its call. */
+ACRE__HEAP_SLOW void acre__heap_hear(acre__heap h) {
     acre__heap_wish *wish =
         (acre__heap_wish *)(uintptr_t)acre__heap_load64(&h.control->host, relaxed);
-    if (!wish || acre__heap_exch32(&h.control->hearing, 1, relaxed))
+    if (!wish)
         return;
-    uint64_t answers = acre__heap_ask_host(&wish->answers);
-    if (answers > acre__heap_load64(&h.control->answers, relaxed)) {
-        acre__heap_raise(&h.control->committed, acre__heap_ask_host(&wish->committed));
-        acre__heap_raise(&h.control->answers, answers);
+    uint32_t now = acre__heap_load32(&h.control->hearing, acquire), end = now + 2 + (now & 1);
+    ACRE__HEAP_ROLLED
+    for (uint32_t tries = 0; tries < 64 && (int)(now - end) < 0; tries++) {
+        if (!(now & 1) && acre__heap_cas32(&h.control->hearing, &now, now + 1, acq_rel)) {
+            uint64_t answers = acre__heap_ask_host(&wish->answers);
+            if (answers > acre__heap_load64(&h.control->answers, relaxed)) {
+                acre__heap_raise(&h.control->committed, acre__heap_ask_host(&wish->committed));
+                acre__heap_raise(&h.control->answers, answers);
+            }
+            acre__heap_add32(&h.control->hearing, 1, acq_rel);
+            return;
+        }
+        acre__heap_pause(3);
+        now = acre__heap_load32(&h.control->hearing, acquire);
     }
-    acre__heap_store32(&h.control->hearing, 0, relaxed);
 }
 
 /* Initialises the records of segments that were never used, whatever their memory held: no page has

@@ -15,12 +15,12 @@ ACRE__HEAP_FN void *acre__heap_plain_malloc(acre_heap_handle h, size_t bytes) {
     uint32_t size_class = bytes <= ACRE__HEAP_CLASS_MOST
                               ? acre__heap_class_of(bytes)
                               : ACRE__HEAP_CALL(acre__heap_large_class, bytes);
-    uint64_t at = ACRE__HEAP_NOWHERE;
-    if (size_class < ACRE__HEAP_SORTS)
-        at = acre__heap_malloc_slot(size_class, acre__heap_of(h));
+    if (size_class == ACRE__HEAP_SORTS)
+        return acre__heap_plain_pages(h, bytes, 1);
+    uint64_t at = acre__heap_malloc_slot(size_class, acre__heap_of(h));
     /* A run of pages needs less adjacent memory than a slab of such blocks. */
     if (at == ACRE__HEAP_NOWHERE && bytes > ACRE__HEAP_CLASS_MOST)
-        return acre__heap_plain_pages(h, bytes, 1);
+        return acre__heap_plain_pages(h, bytes, 0);
     return at == ACRE__HEAP_NOWHERE ? NULL : h.base + at;
 }
 

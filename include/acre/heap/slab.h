@@ -1,4 +1,4 @@
-/* Slabs: allocation of blocks of up to 32 KiB, for the lanes of a warp together. Part of
+/* Slabs: allocation of blocks of up to 204 KiB, for the lanes of a warp together. Part of
  * acre_heap.h, not to be included by itself.
  *
  * Each SM is assigned an arena per size class; the arena names the slab that its warps allocate
@@ -404,10 +404,10 @@ ACRE__HEAP_SLOW uint32_t acre__heap_reuse(acre__heap h, uint32_t want,
         acre_heap_segment *record = h.segments + segment;
         uint32_t left = acre__heap_load32(&record->tiers[ACRE__HEAP_ROOMY][size_class], relaxed);
         uint32_t bit = left ? 1u << acre__heap_pick(left, 1, spin >> 6) : 0, old = 0;
-        if (bit) {
+        if (bit)
             old = acre__heap_and32(&record->tiers[ACRE__HEAP_ROOMY][size_class], ~bit, chip);
+        if (old & bit) /* else the other hint may be that of a warp that has put the slab back */
             (void)acre__heap_and32(&record->tiers[ACRE__HEAP_SOME][size_class], ~bit, chip);
-        }
         if (old == bit) /* it was the last one of this segment, or the bits above were set late */
             ACRE__HEAP_DO(acre__heap_tier_drop, ACRE__HEAP_ROOMY, h, size_class, segment);
         if (!(old & bit))
@@ -539,12 +539,11 @@ ACRE__HEAP_SLOW int acre__heap_flush_word(uint32_t size_class, uint32_t word, ac
 }
 
 /* Detaches the slabs of all arenas, so that all warps can use their free slots, and slabs without
- * live slots become pages again. Returns 0 if there was nothing to detach. It is called before a
- * request fails, so a warp that finds another one detaching slabs waits for it, with a bound. All
- * words of a class are loaded together, since each load goes across the whole chip. */
-ACRE__HEAP_SLOW int acre__heap_flush(acre__heap h) {
+ * live slots become pages again. `before` is the value of `flushes` before the caller's last
+ * search. Returns 0 if nothing was detached since. It is called before a request fails, so a warp
+ * that finds another one detaching slabs waits for it, with a bound. */
+ACRE__HEAP_SLOW int acre__heap_flush(acre__heap h, uint32_t before) {
     enum { WORDS = 1 << (ACRE__HEAP_ARENAS_LOG2 - 6) };
-    uint32_t before = acre__heap_load32(&h.control->flushes, relaxed);
     uint32_t classes = acre__heap_load32(&h.control->attached_classes, acquire);
     int any = 0, is_flushing = classes != 0;
     if (is_flushing)
@@ -552,7 +551,8 @@ ACRE__HEAP_SLOW int acre__heap_flush(acre__heap h) {
     ACRE__HEAP_ROLLED
     for (; classes; classes &= classes - 1) {
         uint32_t c = acre__heap_ctz32(classes), some = 0;
-        acre__heap_and32(&h.control->attached_classes, ~(1u << c), acquire);
+        acre__heap_and32(&h.control->attached_classes, ~(1u << c), acq_rel);
+        ACRE__HEAP_ROLLED
         for (uint32_t i = 0; i < WORDS; i++)
             some |= (uint32_t)(acre__heap_load64(&h.control->attached[c][i], relaxed) != 0) << i;
         ACRE__HEAP_ROLLED
@@ -563,7 +563,7 @@ ACRE__HEAP_SLOW int acre__heap_flush(acre__heap h) {
         acre__heap_add32(&h.control->flushing, ~0u, acq_rel);
     ACRE__HEAP_ROLLED
     for (uint32_t i = 0; i < 64 && acre__heap_load32(&h.control->flushing, acquire); i++)
-        acre__heap_pause(i < 5 ? i : 5);
+        acre__heap_pause(4);
     return any || acre__heap_load32(&h.control->flushes, relaxed) != before;
 }
 
