@@ -107,7 +107,7 @@ ACRE__HEAP_FN uint32_t acre__heap_own_pages(uint32_t size_class, uint32_t wanted
 /* Finds slots when the arenas and desks have none: in new pages, or in more memory, which the next
  * try takes (ACRE__HEAP_GROWN), or in slabs of other arenas. `task` is a refill to be ended, or 0.
  * Other slabs do not go to an arena: while memory is short, other warps must be able to use the
- * rest of them. */
+ * rest of them. What another warp has in its hands for a moment is found by a few more looks. */
 ACRE__HEAP_SLOW uint64_t acre__heap_scrape(acre__heap h, uint32_t want, uint64_t task,
                                            acre__heap_reserved *reserved) {
     uint64_t seen = acre__heap_load64(&h.control->committed, relaxed), grant = 0;
@@ -122,7 +122,7 @@ ACRE__HEAP_SLOW uint64_t acre__heap_scrape(acre__heap h, uint32_t want, uint64_t
             break;
         if (!i && ACRE__HEAP_CALL(acre__heap_more, ACRE__HEAP_RUN_MOST, seen, h))
             return ACRE__HEAP_GROWN;
-        if (i == ACRE__HEAP_FLUSHES || !ACRE__HEAP_CALL(acre__heap_flush, h, before))
+        if (i == ACRE__HEAP_FLUSHES || (!ACRE__HEAP_CALL(acre__heap_flush, h, before) && i > 2))
             break;
     }
     if (!grant && size_class < ACRE_HEAP_CLASSES) /* others try a run of pages yet */

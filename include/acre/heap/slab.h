@@ -419,13 +419,6 @@ ACRE__HEAP_SLOW uint32_t acre__heap_reuse(acre__heap h, uint32_t want,
     return ACRE__HEAP_NONE;
 }
 
-/* Notes arenas that have a slab, or will have one. */
-ACRE__HEAP_FN void acre__heap_note_attached(acre__heap h, uint32_t size_class, uint32_t word,
-                                            uint64_t bits) {
-    if (!acre__heap_or64(&h.control->attached[size_class][word], bits, chip))
-        (void)acre__heap_or32(&h.control->attached_classes, 1u << size_class, chip);
-}
-
 /* A refill is the result of functions that have set an arena to BUSY, in place of a grant: {no
  * slots, number of the arena, its sequence number}. */
 #define ACRE__HEAP_IS_REFILL(grant) (((grant) >> 63) != 0)
@@ -443,10 +436,14 @@ ACRE__HEAP_FN uint64_t acre__heap_begin_refill(uint64_t *arena, uint32_t at, uin
 ACRE__HEAP_FN void acre__heap_attach(acre__heap h, uint32_t size_class, uint64_t task,
                                      uint32_t next) {
     uint32_t at = (uint32_t)(task >> 32) & 0xffffu;
+    uint64_t before = 1;
     if (next != ACRE__HEAP_EMPTY) /* for warps that flush; until the store below they see BUSY */
-        acre__heap_note_attached(h, size_class, at >> 6, (uint64_t)1 << (at & 63));
+        before = acre__heap_or64(&h.control->attached[size_class][at >> 6],
+                                 (uint64_t)1 << (at & 63), chip);
     acre__heap_store64(&h.control->arenas[size_class][at],
                        (uint64_t)((uint32_t)task + 1) << 32 | next, chip);
+    if (!before) /* known late, so that the store does not wait for it */
+        (void)acre__heap_or32(&h.control->attached_classes, 1u << size_class, chip);
 }
 
 /* Makes a slab of new pages and grants the wanted slots. `task` is a refill, which ends with this
@@ -527,8 +524,10 @@ ACRE__HEAP_SLOW int acre__heap_flush_word(uint32_t size_class, uint32_t word, ac
             busy |= some & (0 - some);
         }
     }
-    if (busy)
-        acre__heap_note_attached(h, size_class, word, busy);
+    if (busy) {
+        (void)acre__heap_or64(attached, busy, chip);
+        (void)acre__heap_or32(&h.control->attached_classes, 1u << size_class, chip);
+    }
     if (any) { /* memory is short: the class must not spread again before it is used */
         uint64_t segments = acre__heap_load64(&h.control->committed, relaxed);
         acre__heap_store32(&h.control->spread[size_class],
@@ -564,6 +563,7 @@ ACRE__HEAP_SLOW int acre__heap_flush(acre__heap h, uint32_t before) {
     ACRE__HEAP_ROLLED
     for (uint32_t i = 0; i < 64 && acre__heap_load32(&h.control->flushing, acquire); i++)
         acre__heap_pause(4);
+    acre__heap_pause(5);
     return any || acre__heap_load32(&h.control->flushes, relaxed) != before;
 }
 
