@@ -160,7 +160,7 @@ memcheck_step() { sanitizer_step memcheck "$@"; }
 # fault have the label "devicefault" and do not run here.
 sanitizer_step() {
     local tool=$1 what=$2 labels=$3 names=${4:-.} begin=$SECONDS
-    local passed=0 failed=0 skipped=0 name words rc log=$build/$1.log
+    local passed=0 failed=0 skipped=0 name words rc began log=$build/$1.log
     local -a options=(--tool "$tool" --error-exitcode 9 --target-processes all)
     [ "$tool" != memcheck ] || options+=(--report-api-errors no)
     if [ -z "$memcheck" ]; then
@@ -172,6 +172,7 @@ sanitizer_step() {
         local -a variables=() command=()
         eval "$words"
         rc=0
+        began=$SECONDS
         timeout -k 10 "$PROGRAM_SECONDS" env "${variables[@]}" \
             ACRE_TEST_MEMCHECK=1 "$memcheck" "${options[@]}" --require-cuda-init no \
             "${command[@]}" </dev/null >"$log" 2>&1 || rc=$?
@@ -183,7 +184,7 @@ sanitizer_step() {
             tail -n 60 "$log"
             ;;
         esac
-        echo "$tool $name: exit code $rc"
+        echo "$tool $name: exit code $rc after $((SECONDS - began)) s"
     done < <(test_commands "$labels" devicefault "$names")
     [ $((passed + failed + skipped)) -gt 0 ] || failed=1
     row "$what" "$passed" "$failed" "$skipped" $((SECONDS - begin))

@@ -208,27 +208,24 @@ ACRE__HEAP_SLOW uint32_t acre__heap_large_class(size_t bytes) {
     return ACRE_HEAP_CLASSES + acre__heap_popc32(counts >> fit >> 1);
 }
 
-/* Slots of the large classes in 16 pages. */
-ACRE__HEAP_FN uint32_t acre__heap_large_slots(uint32_t large) {
-    const uint64_t slots = 28 | 23 << 5 | 19 << 10 | 13 << 15 | 11 << 20 | (uint64_t)9 << 25 |
-                           (uint64_t)7 << 30 | (uint64_t)6 << 35 | (uint64_t)5 << 40;
-    return (uint32_t)(slots >> 5 * large) & 31u;
-}
+/* The bytes of a block, by class. A table in constant memory takes one instruction. */
+#ifdef __CUDACC__
+#define ACRE__HEAP_CONSTANT static __device__ __constant__ const
+#else
+#define ACRE__HEAP_CONSTANT __attribute__((unused)) static const
+#endif
+ACRE__HEAP_CONSTANT uint32_t acre__heap_bytes[ACRE__HEAP_SORTS] = {
+    16,       32,       48,       64,       96,       128,      192,      256,
+    384,      512,      768,      1024,     1536,     2048,     3072,     4096,
+    6144,     8192,     12288,    16384,    24576,    32768,    146 << 8, 178 << 8,
+    215 << 8, 315 << 8, 372 << 8, 455 << 8, 585 << 8, 682 << 8, 819 << 8};
 
-/* Blocks of the large classes, in units of 256 bytes: 4096 divided by the number of slots. */
-ACRE__HEAP_FN uint32_t acre__heap_large_units(uint32_t large) {
-    const uint64_t first = 146 | 178 << 10 | 215 << 20 | (uint64_t)315 << 30 | (uint64_t)372 << 40 |
-                           (uint64_t)455 << 50;
-    const uint32_t last = 585 | 682 << 10 | 819u << 20;
-    return (large < 6 ? (uint32_t)(first >> 10 * large) : last >> 10 * (large - 6)) & 1023u;
-}
+/* Slots of the large classes in 16 pages. */
+ACRE__HEAP_CONSTANT uint32_t acre__heap_large_slots[ACRE_HEAP_LARGE_CLASSES] = {28, 23, 19, 13, 11,
+                                                                                9,  7,  6,  5};
 
 ACRE__HEAP_FN uint32_t acre__heap_class_bytes(uint32_t size_class) {
-    if (size_class == 0)
-        return 16;
-    if (size_class >= ACRE_HEAP_CLASSES)
-        return acre__heap_large_units(size_class - ACRE_HEAP_CLASSES) << 8;
-    return (size_class & 1 ? 32u : 24u) << (size_class >> 1);
+    return acre__heap_bytes[size_class];
 }
 
 /* ---- how widely a class is spread ----
@@ -289,7 +286,7 @@ ACRE__HEAP_FN uint32_t acre__heap_slot_of(uint32_t size_class, uint32_t offset) 
     if (size_class == 0)
         return offset >> 4;
     if (size_class >= ACRE_HEAP_CLASSES)
-        return (offset >> 8) / acre__heap_large_units(size_class - ACRE_HEAP_CLASSES);
+        return offset / acre__heap_class_bytes(size_class);
     if (size_class & 1)
         return offset >> (5 + (size_class >> 1));
     return (uint32_t)((uint64_t)(offset >> (3 + (size_class >> 1))) * 0xaaaaaaabu >> 33);
@@ -297,7 +294,7 @@ ACRE__HEAP_FN uint32_t acre__heap_slot_of(uint32_t size_class, uint32_t offset) 
 
 ACRE__HEAP_FN uint32_t acre__heap_slots(uint32_t size_class, uint32_t pages) {
     if (size_class >= ACRE_HEAP_CLASSES)
-        return acre__heap_large_slots(size_class - ACRE_HEAP_CLASSES) * pages >> 4;
+        return acre__heap_large_slots[size_class - ACRE_HEAP_CLASSES] * pages >> 4;
     return acre__heap_slot_of(size_class, pages << ACRE__HEAP_PAGE_LOG2);
 }
 
