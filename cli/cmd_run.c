@@ -1,14 +1,18 @@
-/* acre run: runs a program with acre's stand-ins for NVIDIA's libraries.
+/* acre run: runs a program with acre's stand-ins for NVIDIA's libraries, or, with --watch, with the
+ * shim in front of NVIDIA's driver.
  *
  * The stand-ins (standin/) are preloaded by their paths. The loader uses a library that is already
- * loaded for any later request of the same name, whatever the program's RPATH is.
+ * loaded for any later request of the same name, whatever the program's RPATH is. The shim (shim/)
+ * is preloaded with a gate, which makes the program call the shim.
  *
  * Without a report the program replaces this process by execvp, so that signals, terminal and exit
  * code are the program's. With a report it runs in a child (run_watch.c), so that the tool can
  * still report after the program has crashed. */
 #include <errno.h>
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,18 +35,32 @@ enum {
     RUN_KEY_ERRORS = 1000, /* long options only */
     RUN_KEY_CHECK,
     RUN_KEY_SUPPRESS,
+    RUN_KEY_WATCH,
+    RUN_KEY_GATE,
     RUN_NOT_FOUND = 127, /* the exit codes of shells and env(1) */
     RUN_NOT_STARTED = 126,
     RUN_FIRST_FD = 100 /* programs may rely on low descriptor numbers being free */
 };
 
-static const char *const run_libraries[] = {"libcuda.so.1", "libcudart.so.13"};
-enum { RUN_LIBRARIES = sizeof run_libraries / sizeof run_libraries[0] };
+/* Libraries that are in one folder. */
+struct run_set {
+    const char *names[3]; /* the rest is NULL */
+    const char *folder;   /* beside the tool, or below lib/acre */
+    const char *variable; /* names another folder */
+};
+
+static const struct run_set run_standins = {
+    {"libcuda.so.1", "libcudart.so.13", NULL}, "soft", "ACRE_SOFT_LIBRARIES"};
+static const struct run_set run_shim = {
+    {"libacre_shim.so", "libacre_gate.so", "libacre_dlsym.so"}, "shim", "ACRE_SHIM_LIBRARIES"};
+
+enum run_gate { RUN_GATE_BEST, RUN_GATE_AUDIT, RUN_GATE_PRELOAD };
 
 struct run_args {
     const char *device, *bytes, *rules, *out; /* NULL if not given */
     unsigned wants;                           /* enum run_want */
     bool force;
+    enum run_gate gate;
     char **program;                /* and its arguments, terminated by NULL */
     const struct run_watch *watch; /* NULL without a report */
     const char *folder;            /* of the libraries */
@@ -53,6 +71,14 @@ struct run_args {
 static const struct argp_option run_options[] = {
     {"device", CLI_KEY_DEVICE, "NAME", 0,
      "soft, a device in software: the default, and the only one supported", 0},
+    {"watch", RUN_KEY_WATCH, NULL, 0,
+     "run the program on the GPU, with NVIDIA's driver, and record its memory; without another "
+     "report this prints --stats",
+     0},
+    {"gate", RUN_KEY_GATE, "GATE", 0,
+     "with --watch: how calls are intercepted, audit (an audit library of the dynamic linker) or "
+     "preload (a preloaded dlsym); default: audit with glibc 2.35 and later",
+     0},
     {"stats", RUN_KEY_STATS, NULL, 0,
      "when the program exits, print a table of its memory on stderr: for each kind, the number of "
      "allocations and frees, the peak, and what is left",
@@ -85,7 +111,8 @@ static const struct argp_option run_options[] = {
     {0}};
 
 static const char run_doc[] =
-    "Runs a program that uses CUDA's memory, streams and events on a machine without a GPU."
+    "Runs a program that uses CUDA on a machine without a GPU, or watches its memory on one with a "
+    "GPU (--watch)."
     "\v"
     "acre preloads its own libcuda.so.1 and libcudart.so.13 under the program. They\n"
     "implement the calls for memory, streams and events in software. Results and\n"
@@ -148,8 +175,18 @@ static const char run_doc[] =
     "  that it gets from other processes to the program. If a signal kills the\n"
     "  program, acre prints the report and ends by the same signal.\n"
     "\n"
+    "Watching:\n"
+    "  With --watch the program runs as it does without acre: on the GPU, with\n"
+    "  NVIDIA's driver, linked with the CUDA runtime in any way. acre records the\n"
+    "  calls that allocate and free device, pinned, managed, stream-ordered and\n"
+    "  mapped memory, by the library that makes them. It does not see arrays,\n"
+    "  memory of other processes, or memory that the driver itself allocates, such\n"
+    "  as contexts. --errors lists refused calls of these kinds only. A second\n"
+    "  libcuda.so.1 in a namespace of its own (dlmopen) is not watched.\n"
+    "\n"
     "Examples:\n"
     "  acre run -- ./program --its --arguments\n"
+    "  acre run --watch --leaks -- python3 train.py\n"
     "  acre run --leaks --errors --check -- ./program\n"
     "  acre run --leaks --bytes 2GiB -- ctest\n"
     "  acre run --errors --suppress known.txt --json=report.json -- ./program\n"
@@ -172,6 +209,30 @@ static void run_parse_bytes(struct argp_state *state, const char *text) {
     }
 }
 
+static enum run_gate run_parse_gate(struct argp_state *state, const char *text) {
+    if (strcmp(text, "audit") != 0 && strcmp(text, "preload") != 0) {
+        argp_error(state, "--gate takes audit or preload, not '%s'", text);
+    }
+    return strcmp(text, "audit") == 0 ? RUN_GATE_AUDIT : RUN_GATE_PRELOAD;
+}
+
+/* Checks the options together. */
+static void run_check(struct argp_state *state, struct run_args *args) {
+    bool is_watched = args->wants & RUN_WANT_WATCH;
+    if (args->rules && !(args->wants & ~(unsigned)RUN_WANT_WATCH)) {
+        argp_error(state, "--suppress needs --leaks, --errors or --check");
+    }
+    if (args->gate && !is_watched) {
+        argp_error(state, "--gate needs --watch");
+    }
+    if (is_watched && (args->device || args->bytes || args->wants & RUN_WANT_CHECK)) {
+        argp_error(state, "--device, --bytes and --check are for the soft device, not for --watch");
+    }
+    if (args->wants == RUN_WANT_WATCH) {
+        args->wants |= RUN_WANT_STATS;
+    }
+}
+
 static error_t run_parse(int key, char *arg, struct argp_state *state) {
     struct run_args *args = state->input;
     switch (key) {
@@ -189,6 +250,12 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case RUN_KEY_CHECK:
         args->wants |= RUN_WANT_CHECK;
+        return 0;
+    case RUN_KEY_WATCH:
+        args->wants |= RUN_WANT_WATCH;
+        return 0;
+    case RUN_KEY_GATE:
+        args->gate = run_parse_gate(state, arg);
         return 0;
     case RUN_KEY_SUPPRESS:
         args->rules = arg;
@@ -211,9 +278,7 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
         argp_error(state, "no program given");
         return 0;
     case ARGP_KEY_END:
-        if (args->rules && !args->wants) {
-            argp_error(state, "--suppress needs --leaks, --errors or --check");
-        }
+        run_check(state, args);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -223,27 +288,27 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
 /* ---- the libraries --------------------------------------------------------------------------- */
 
 /* Returns the first library that the folder lacks, or NULL if it has all. */
-static const char *run_missing(const char *folder) {
-    for (size_t i = 0; i < RUN_LIBRARIES; i++) {
-        char *path = cli_format("%s/%s", folder, run_libraries[i]);
+static const char *run_missing(const struct run_set *set, const char *folder) {
+    for (size_t i = 0; i < sizeof set->names / sizeof set->names[0] && set->names[i]; i++) {
+        char *path = cli_format("%s/%s", folder, set->names[i]);
         bool is_there = access(path, R_OK) == 0;
         free(path);
         if (!is_there) {
-            return run_libraries[i];
+            return set->names[i];
         }
     }
     return NULL;
 }
 
-/* Finds the folder of the stand-ins; the caller frees it. Returns NULL after a message if there is
+/* Finds the folder of the libraries; the caller frees it. Returns NULL after a message if there is
  * none. */
-static char *run_find_libraries(void) {
-    const char *named = getenv("ACRE_SOFT_LIBRARIES");
+static char *run_find_libraries(const struct run_set *set) {
+    const char *named = getenv(set->variable);
     if (named && *named) {
-        const char *missing = run_missing(named);
+        const char *missing = run_missing(set, named);
         char *folder = missing ? NULL : realpath(named, NULL);
         if (!folder) {
-            cli_say("ACRE_SOFT_LIBRARIES=%s: there is no %s", named,
+            cli_say("%s=%s: there is no %s", set->variable, named,
                     missing ? missing : "such folder");
         }
         return folder;
@@ -251,22 +316,22 @@ static char *run_find_libraries(void) {
     char tool[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", tool, sizeof tool - 1);
     if (length < 0) {
-        cli_say("cannot find the path of the tool: %s; set ACRE_SOFT_LIBRARIES to the folder of %s",
-                strerror(errno), run_libraries[0]);
+        cli_say("cannot find the path of the tool: %s; set %s to the folder of %s", strerror(errno),
+                set->variable, set->names[0]);
         return NULL;
     }
     tool[length] = '\0';
     *strrchr(tool, '/') = '\0';
-    static const char *const places[] = {"soft", ACRE_TO_LIBRARIES "/acre/soft"};
+    static const char *const places[] = {"", ACRE_TO_LIBRARIES "/acre/"};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        char *folder = cli_format("%s/%s", tool, places[i]);
-        if (!run_missing(folder)) {
+        char *folder = cli_format("%s/%s%s", tool, places[i], set->folder);
+        if (!run_missing(set, folder)) {
             return folder;
         }
         free(folder);
     }
-    cli_say("%s and %s are neither in %s/%s nor in %s/%s; set ACRE_SOFT_LIBRARIES to their folder",
-            run_libraries[0], run_libraries[1], tool, places[0], tool, places[1]);
+    cli_say("%s and %s are neither in %s/%s nor in %s/%s%s; set %s to their folder", set->names[0],
+            set->names[1], tool, set->folder, tool, places[1], set->folder, set->variable);
     return NULL;
 }
 
@@ -280,7 +345,7 @@ static char *run_plain_folder(char *folder) {
     int kept = fd < 0 ? -1 : fcntl(fd, F_DUPFD, RUN_FIRST_FD);
     free(folder);
     if (kept < 0) {
-        cli_say("cannot open the folder of %s: %s", run_libraries[0], strerror(errno));
+        cli_say("cannot open the folder of acre's libraries: %s", strerror(errno));
         return NULL;
     }
     close(fd);
@@ -303,7 +368,7 @@ static char *run_in_front(const char *value, const char *name) {
     return cli_format("%s%s%s", value, before && *before ? ":" : "", before ? before : "");
 }
 
-/* Returns the value of ACRE_RUN; standin/driver_run.c describes it. */
+/* Returns the value of ACRE_RUN; ledger/ledger_run.c describes it. */
 static char *run_words(const struct run_args *args) {
     char *words = cli_format("%ld", (long)getpid());
     const struct {
@@ -333,17 +398,45 @@ static char *run_words(const struct run_args *args) {
     return words;
 }
 
-/* Sets the environment of the program. Libraries that are already preloaded stay in front, since a
- * sanitizer's library must be the first. If the program itself links the sanitizer,
- * verify_asan_link_order=0 keeps it from complaining that it is not the first. Programs that open
- * libcuda.so by that name find it through LD_LIBRARY_PATH: it is the library already loaded. */
-static void run_set_environment(const struct run_args *args) {
-    const char *folder = args->folder;
+/* Adds a library to those that are preloaded already. These stay in front, since a sanitizer's
+ * library must be the first. */
+static void run_preload(const char *folder, const char *name) {
     const char *before = getenv("LD_PRELOAD");
-    run_set("LD_PRELOAD",
-            cli_format("%s%s%s/%s:%s/%s", before ? before : "", before && *before ? ":" : "",
-                       folder, run_libraries[0], folder, run_libraries[1]));
+    run_set("LD_PRELOAD", cli_format("%s%s%s/%s", before ? before : "",
+                                     before && *before ? ":" : "", folder, name));
+}
+
+/* Programs that open libcuda.so by that name find the stand-in through LD_LIBRARY_PATH: it is the
+ * library already loaded. */
+static void run_set_standins(const char *folder) {
+    run_preload(folder, run_standins.names[0]);
+    run_preload(folder, run_standins.names[1]);
     run_set("LD_LIBRARY_PATH", run_in_front(folder, "LD_LIBRARY_PATH"));
+}
+
+/* Before glibc 2.35 an audit library does not see all bindings. */
+static void run_set_shim(const char *folder, enum run_gate gate) {
+    int major = 0, minor = 0;
+    bool has_audit =
+        sscanf(gnu_get_libc_version(), "%d.%d", &major, &minor) == 2 && major == 2 && minor >= 35;
+    if (gate == RUN_GATE_AUDIT || (gate == RUN_GATE_BEST && has_audit)) {
+        char *path = cli_format("%s/%s", folder, run_shim.names[1]);
+        run_set("LD_AUDIT", run_in_front(path, "LD_AUDIT"));
+        free(path);
+    } else {
+        run_preload(folder, run_shim.names[2]);
+    }
+    run_preload(folder, run_shim.names[0]);
+}
+
+/* Sets the environment of the program. If the program itself links a sanitizer,
+ * verify_asan_link_order=0 keeps it from complaining that it is not the first. */
+static void run_set_environment(const struct run_args *args) {
+    if (args->wants & RUN_WANT_WATCH) {
+        run_set_shim(args->folder, args->gate);
+    } else {
+        run_set_standins(args->folder);
+    }
     run_set("ASAN_OPTIONS", run_in_front("verify_asan_link_order=0", "ASAN_OPTIONS"));
     run_set("ACRE_RUN", run_words(args));
     if (args->wants & RUN_WANT_CHECK) {
@@ -398,20 +491,21 @@ int cmd_run(int argc, char **argv) {
                                      .parser = run_parse,
                                      .args_doc = "[--] PROGRAM [ARGUMENT...]",
                                      .doc = run_doc};
-    struct run_args args = {.device = "soft"};
+    struct run_args args = {.device = NULL};
     if (cli_argp_parse(&argp, argc, argv, ARGP_IN_ORDER, &args) != 0) {
         return CLI_USAGE;
     }
-    if (strcmp(args.device, "soft") != 0 && strcmp(args.device, "soft:0") != 0) {
-        cli_say("--device '%.40s' is not supported yet: use --device soft", args.device);
+    if (args.device && strcmp(args.device, "soft") != 0 && strcmp(args.device, "soft:0") != 0) {
+        cli_say("--device '%.40s' is not supported: use --device soft, or --watch on a GPU",
+                args.device);
         return CLI_CANNOT;
     }
     if (run_is_static(args.program[0])) {
         cli_say("%.200s is linked statically: acre cannot preload libraries, so the program does "
-                "not see the soft device (programs that it starts do); link it dynamically",
+                "not see them (programs that it starts do); link it dynamically",
                 args.program[0]);
     }
-    char *folder = run_find_libraries();
+    char *folder = run_find_libraries(args.wants & RUN_WANT_WATCH ? &run_shim : &run_standins);
     folder = folder ? run_plain_folder(folder) : NULL;
     if (!folder) {
         return CLI_CANNOT;

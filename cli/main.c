@@ -34,8 +34,9 @@ static void main_version(FILE *stream, struct argp_state *state) {
 
 /* Variables that users do not set: `acre run` sets them for its program, or the tests of acre do.
  * --help leaves them out. test_cli_help.sh checks that each one exists. */
-static const char *const main_internal[] = {"ACRE_SOFT_LIBRARIES", "ACRE_RUN", "ACRE_FAULT",
-                                            "ACRE_REQUIRE_CUDA", "ACRE_DATA"};
+static const char *const main_internal[] = {
+    "ACRE_SOFT_LIBRARIES", "ACRE_SHIM_LIBRARIES", "ACRE_RUN",
+    "ACRE_FAULT",          "ACRE_REQUIRE_CUDA",   "ACRE_DATA"};
 
 static bool main_is_internal(const char *name) {
     for (size_t i = 0; i < sizeof main_internal / sizeof main_internal[0]; i++) {

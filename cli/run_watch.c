@@ -1,6 +1,6 @@
 /* acre run with a report: starts the program as a child and outlives it; see run_watch.h.
  *
- * A process that exits prints its own report (standin/driver_run.c). The tool prints the reports of
+ * A process that exits prints its own report (ledger/ledger_run.c). The tool prints the reports of
  * those that could not: they called _exit or abort, or a signal killed them.
  *
  * Processes append JSON to a file in memory, which the tool writes to the user's file at the end.

@@ -8,6 +8,7 @@ install(FILES LICENSE TYPE DOC)
 
 if(ACRE_STANDINS)
     install(TARGETS ${standin_targets} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/acre/soft)
+    install(TARGETS ${shim_targets} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/acre/shim)
     # Not in a default include path, where they would hide NVIDIA's headers.
     file(GLOB soft_headers CONFIGURE_DEPENDS include/soft/*.h)
     install(FILES ${soft_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/acre/soft)

@@ -2,7 +2,7 @@
  *
  * `acre run` creates it as an anonymous file and stays alive to read it, so that it can still
  * report when a process aborts or is killed. The stand-in of libcuda.so.1 maps the file shared and
- * writes to it (standin/ledger_record.c). A store to a shared mapping survives the process, so the
+ * writes to it (ledger/ledger_record.c). A store to a shared mapping survives the process, so the
  * file needs no flush. The report (run_collect.c) reads it, in the process at exit or in the tool.
  *
  * Layout. The file consists of chunks. Chunk 0 has the settings and the suppressions. Every other
@@ -67,7 +67,8 @@ enum {
     X(LEAKS, "leaks", 2)                                                                           \
     X(ERRORS, "errors", 4)                                                                         \
     X(CHECK, "check", 8)                                                                           \
-    X(JSON, "json", 16)
+    X(JSON, "json", 16)                                                                            \
+    X(WATCH, "watch", 32) /* the shim records, not a stand-in */
 
 enum run_want {
 #define RUN_WANT(want, word, bit) RUN_WANT_##want = (bit),

@@ -36,7 +36,7 @@ static void put_site(FILE *out, const struct run_site *site) {
     put_text(out, "called_at", site->place);
 }
 
-static void put_stats(FILE *out, const struct run_collection *run) {
+static void put_stats(FILE *out, const struct run_collection *run, unsigned wants) {
     const char *comma = "";
     fputs(", \"memory\": [", out);
     for (unsigned i = 0; i < RUN_KIND_COUNT; i++) {
@@ -55,7 +55,8 @@ static void put_stats(FILE *out, const struct run_collection *run) {
         fputc('}', out);
     }
     fputc(']', out);
-    put_number(out, "copied_bytes", run->copied_bytes);
+    if (!(wants & RUN_WANT_WATCH)) /* the shim does not see copies */
+        put_number(out, "copied_bytes", run->copied_bytes);
 }
 
 static void put_leaks(FILE *out, const struct run_collection *run) {
@@ -122,7 +123,7 @@ void acre__run_print_json(FILE *out, const struct run_collection *run, unsigned 
     put_number(out, "findings", acre__run_found(run, wants));
     put_wrongs(out, run);
     if (wants & RUN_WANT_STATS)
-        put_stats(out, run);
+        put_stats(out, run, wants);
     put_calls(out, run);
     if (wants & RUN_WANT_LEAKS)
         put_leaks(out, run);

@@ -33,15 +33,17 @@ enum { TEXT_BYTES = 32 };
 
 /* ---- statistics ---- */
 
-static void print_stats(FILE *out, const struct run_collection *run) {
+/* The shim does not see copies. */
+static void print_stats(FILE *out, const struct run_collection *run, unsigned wants) {
     char all[TEXT_BYTES], most[TEXT_BYTES], held[TEXT_BYTES], copied[TEXT_BYTES];
     const struct run_count *sum = &run->counts[RUN_KIND_COUNT];
     fprintf(out,
             "acre: allocations: %" PRIu64 ", %s in all; freed: %" PRIu64 "; refused: %" PRIu64
-            "; at most %s at a time; copied: %s\n",
+            "; at most %s at a time%s%s\n",
             sum->made, acre__run_bytes(sum->all_bytes, all, TEXT_BYTES), sum->freed, sum->refused,
             acre__run_bytes(sum->most_bytes, most, TEXT_BYTES),
-            acre__run_bytes(run->copied_bytes, copied, TEXT_BYTES));
+            wants & RUN_WANT_WATCH ? "" : "; copied: ",
+            wants & RUN_WANT_WATCH ? "" : acre__run_bytes(run->copied_bytes, copied, TEXT_BYTES));
     const char *title =
         "  memory               made     freed   refused      at most         left\n";
     for (unsigned i = 0; i < RUN_KIND_COUNT; i++) {
@@ -151,7 +153,7 @@ static void print_wrongs(FILE *out, const struct run_collection *run, unsigned w
 void acre__run_print(FILE *out, const struct run_collection *run, unsigned wants) {
     print_wrongs(out, run, wants);
     if (wants & RUN_WANT_STATS)
-        print_stats(out, run);
+        print_stats(out, run, wants);
     print_calls(out, run, wants);
     if (wants & RUN_WANT_LEAKS)
         print_leaks(out, run);

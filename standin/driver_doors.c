@@ -14,7 +14,6 @@
 #include "driver_forms.h"
 #include "driver/driver_fault.h"
 #include "soft/soft.h"
-#include "ledger.h"
 
 static struct {
     pthread_once_t once;
@@ -33,8 +32,8 @@ static CUresult doors_cuInit(unsigned int flags) {
         acre__record_state(RUN_PROCESS_USED);
     } else if (!flags) {
         const char *detail = acre_last_detail();
-        acre_standin_say_once("cuInit", "the soft device did not start: %s",
-                              detail[0] ? detail : acre__driver_error_name(result));
+        acre_ledger_say_once("cuInit", "the soft device did not start: %s",
+                             detail[0] ? detail : acre__driver_error_name(result));
         acre__standin_fail();
     }
     return result;
@@ -93,7 +92,7 @@ static void doors_begin(void) {
     const char *spec = acre__config_string(ACRE__CONFIG_FAULT);
     struct acre__fault_plan plan;
     if (spec && (acre__fault_parse(spec, &plan) || acre__fault_set(&plan)))
-        acre_standin_say_once("ACRE_FAULT", "ACRE_FAULT is ignored: %s", acre_last_detail());
+        acre_ledger_say_once("ACRE_FAULT", "ACRE_FAULT is ignored: %s", acre_last_detail());
     else if (spec)
         doors.inner = acre__fault_wrap(doors.inner);
     doors.live = *doors.inner;
@@ -117,7 +116,7 @@ const struct acre__driver *acre__standin_table(void) {
     return atomic_load_explicit(&doors.table, memory_order_acquire);
 }
 
-int acre__standin_is_used(void) {
+int acre__ledger_is_used(void) {
     return atomic_load_explicit(&doors.is_used, memory_order_relaxed);
 }
 
@@ -126,17 +125,27 @@ void acre__standin_fail(void) {
     atomic_store_explicit(&doors.has_failed, 1, memory_order_relaxed);
 }
 
-int acre__standin_has_failed(void) {
+int acre__ledger_has_failed(void) {
     return atomic_load_explicit(&doors.has_failed, memory_order_relaxed);
+}
+
+const int acre__ledger_watches = 0;
+
+const struct acre__driver *acre__ledger_driver(void) {
+    return acre__driver_soft();
+}
+
+size_t acre__ledger_findings(char *text, size_t bytes) {
+    return acre__soft_reports(text, bytes);
 }
 
 /* ---- doors of the list ---- */
 
 #define DOOR(name, symbol, version, need, sticky, calls, moved, params, args)                      \
     CUresult symbol params {                                                                       \
-        struct acre_standin_caller before;                                                         \
-        acre_standin_enter(&before, #name, __builtin_return_address(0));                           \
-        return acre__standin_end(&before, acre__standin_table()->name args);                       \
+        struct acre_ledger_caller before;                                                          \
+        acre_ledger_enter(&before, #name, __builtin_return_address(0));                            \
+        return acre__ledger_end(&before, acre__standin_table()->name args);                        \
     }
 ACRE__DRIVER_LIST(DOOR)
 

@@ -13,6 +13,7 @@
 #include "driver/cuda_abi.h"
 #include "driver/driver.h"
 #include "driver/driver_list.h"
+#include "ledger.h"
 
 #define STANDIN_EXPORT __attribute__((visibility("default")))
 
@@ -30,17 +31,9 @@ typedef void (*standin_function)(void);
  * and texts of errors. */
 const struct acre__driver *acre__standin_table(void);
 
-struct acre_standin_caller;
-/* Ends a door of the driver with its result, which it returns; see acre_standin_leave. */
-CUresult acre__standin_end(const struct acre_standin_caller *before, CUresult result);
-
-/* Returns 1 once cuInit has succeeded in this process. */
-int acre__standin_is_used(void);
-
-/* Records that the program cannot use CUDA here. A message has said why. */
+/* Records that the program cannot use CUDA here (acre__ledger_has_failed). A message has said why.
+ */
 void acre__standin_fail(void);
-/* Returns 1 after acre__standin_fail. */
-int acre__standin_has_failed(void);
 
 /* Prints once that `call` needs a GPU, because kernels do. */
 void acre__standin_say_kernel(const char *call);

@@ -71,13 +71,13 @@ CUresult cuGetProcAddress(const char *name, void **function_out, int version, ui
 }
 
 CUresult cuGetExportTable(const void **table_out, const CUuuid *id) {
-    struct acre_standin_caller before;
+    struct acre_ledger_caller before;
     (void)table_out, (void)id;
-    acre_standin_enter(&before, "cuGetExportTable", __builtin_return_address(0));
-    acre_standin_say_once("cuGetExportTable",
-                          "the program contains its own CUDA runtime (linked statically, or not of "
-                          "CUDA 13), which works only with NVIDIA's driver; build it with nvcc "
-                          "-cudart shared of CUDA 13");
+    acre_ledger_enter(&before, "cuGetExportTable", __builtin_return_address(0));
+    acre_ledger_say_once("cuGetExportTable",
+                         "the program contains its own CUDA runtime (linked statically, or not of "
+                         "CUDA 13), which works only with NVIDIA's driver; build it with nvcc "
+                         "-cudart shared of CUDA 13");
     acre__standin_fail();
-    return acre__standin_end(&before, CUDA_ERROR_NOT_SUPPORTED);
+    return acre__ledger_end(&before, CUDA_ERROR_NOT_SUPPORTED);
 }

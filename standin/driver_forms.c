@@ -43,9 +43,9 @@ CUresult cuCtxPopCurrent(CUcontext *ctx_out) {
 }
 
 CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
-    struct acre_standin_caller before;
-    acre_standin_enter(&before, "cuMemHostRegister", __builtin_return_address(0));
-    return acre__standin_end(&before, cuMemHostRegister_v2(p, bytes, flags));
+    struct acre_ledger_caller before;
+    acre_ledger_enter(&before, "cuMemHostRegister", __builtin_return_address(0));
+    return acre__ledger_end(&before, cuMemHostRegister_v2(p, bytes, flags));
 }
 
 CUresult cuStreamDestroy(CUstream stream) {

@@ -12,28 +12,28 @@
 enum other_why { OTHER_CALL, OTHER_SHARE, OTHER_KERNEL, OTHER_OLD };
 
 void acre__standin_say_kernel(const char *call) {
-    acre_standin_say_once(
+    acre_ledger_say_once(
         call, "%s: kernels need a GPU; the soft device runs memory, streams and events", call);
 }
 
 static CUresult other(const char *name, enum other_why why, const void *address) {
-    struct acre_standin_caller before;
-    acre_standin_enter(&before, name, address);
+    struct acre_ledger_caller before;
+    acre_ledger_enter(&before, name, address);
     if (why == OTHER_KERNEL)
         acre__standin_say_kernel(name);
     else if (why == OTHER_OLD)
-        acre_standin_say_once(name,
-                              "%s without a suffix is the form from before CUDA 3.2, with 32-bit "
-                              "sizes; use %s_v2, as cuda.h does",
-                              name, name);
+        acre_ledger_say_once(name,
+                             "%s without a suffix is the form from before CUDA 3.2, with 32-bit "
+                             "sizes; use %s_v2, as cuda.h does",
+                             name, name);
     else if (why == OTHER_SHARE)
-        acre_standin_say_once(name,
-                              "the soft device does not have %s; share memory with "
-                              "cuMemExportToShareableHandle",
-                              name);
+        acre_ledger_say_once(name,
+                             "the soft device does not have %s; share memory with "
+                             "cuMemExportToShareableHandle",
+                             name);
     else
-        acre_standin_say_once(name, "the soft device does not have %s", name);
-    return acre__standin_end(&before, CUDA_ERROR_NOT_SUPPORTED);
+        acre_ledger_say_once(name, "the soft device does not have %s", name);
+    return acre__ledger_end(&before, CUDA_ERROR_NOT_SUPPORTED);
 }
 
 #define OTHER_DOOR(name, symbol, version, why)                                                     \

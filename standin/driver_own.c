@@ -63,10 +63,10 @@ static CUstream own(CUstream stream) {
 #define OWN_DOOR(name, symbol, params, args)                                                       \
     STANDIN_EXPORT CUresult symbol##_ptsz params;                                                  \
     CUresult symbol##_ptsz params {                                                                \
-        struct acre_standin_caller before;                                                         \
-        acre_standin_enter(&before, #name, __builtin_return_address(0));                           \
+        struct acre_ledger_caller before;                                                          \
+        acre_ledger_enter(&before, #name, __builtin_return_address(0));                            \
         stream = own(stream);                                                                      \
-        return acre__standin_end(&before, symbol args);                                            \
+        return acre__ledger_end(&before, symbol args);                                             \
     }
 #define OWN_ENTRY(name, symbol, version, need, sticky, calls, moved, params, args)                 \
     OWN_IF(name, OWN_DOOR)(name, symbol, params, args)

@@ -13,14 +13,14 @@ struct runtime_thread *acre__runtime_thread(void) {
 
 void acre__runtime_enter(struct runtime_call *call, const char *name, const void *address,
                          int is_ptds) {
-    acre_standin_enter(&call->before, name, address);
+    acre_ledger_enter(&call->before, name, address);
     call->was_ptds = runtime_thread_self.is_ptds;
     runtime_thread_self.is_ptds = is_ptds;
 }
 
 cudaError_t acre__runtime_leave(const struct runtime_call *call, cudaError_t error) {
     runtime_thread_self.is_ptds = call->was_ptds;
-    acre_standin_leave(&call->before, (unsigned)error, cudaGetErrorName(error));
+    acre_ledger_leave(&call->before, (unsigned)error, cudaGetErrorName(error));
     /* "Not ready" is the answer to a query, not an error to keep. */
     if (error != cudaSuccess && error != cudaErrorNotReady)
         runtime_thread_self.last_error = error;

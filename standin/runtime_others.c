@@ -27,10 +27,10 @@
 static cudaError_t others_refuse(const char *name, const void *address) {
     struct runtime_call call;
     acre__runtime_enter(&call, name, address, 0);
-    acre_standin_say_once(name,
-                          "%s is unsupported by the soft runtime: it returns "
-                          "cudaErrorNotSupported",
-                          name);
+    acre_ledger_say_once(name,
+                         "%s is unsupported by the soft runtime: it returns "
+                         "cudaErrorNotSupported",
+                         name);
     return acre__runtime_leave(&call, cudaErrorNotSupported);
 }
 
@@ -41,10 +41,10 @@ ACRE__RUNTIME_OTHERS(OTHER)
 static cudaError_t others_refuse_kernel(const char *name, const void *address) {
     struct runtime_call call;
     acre__runtime_enter(&call, name, address, 0);
-    acre_standin_say_once(name,
-                          "%s: kernels need a GPU; on the soft device the call returns "
-                          "cudaErrorNotSupported",
-                          name);
+    acre_ledger_say_once(name,
+                         "%s: kernels need a GPU; on the soft device the call returns "
+                         "cudaErrorNotSupported",
+                         name);
     return acre__runtime_leave(&call, cudaErrorNotSupported);
 }
 
@@ -154,7 +154,7 @@ void __cudaRegisterManagedVar(void **handle, void **variable, char *device_addre
     if (!memory)
         return;
     *variable = memory;
-    acre_standin_say_once(
+    acre_ledger_say_once(
         name, "the __managed__ variable %s is zeroed host memory on the soft device", name);
 }
 

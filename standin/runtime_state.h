@@ -53,7 +53,7 @@ struct runtime_thread *acre__runtime_thread(void);
 
 /* State that a door restores when its call ends. */
 struct runtime_call {
-    struct acre_standin_caller before;
+    struct acre_ledger_caller before;
     int was_ptds;
 };
 

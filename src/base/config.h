@@ -45,6 +45,7 @@
     X(TRACE_RING, FLAG, "a trace at its limit overwrites its oldest events instead (default no)")  \
     X(STATS, TEXT, "file to keep statistics in, for `acre stats`; %p as for ACRE_TRACE")           \
     X(SOFT_LIBRARIES, TEXT, "folder of the libraries that `acre run` loads into a program")        \
+    X(SHIM_LIBRARIES, TEXT, "folder of the libraries that `acre run --watch` loads")               \
     X(RUN, TEXT, "set by `acre run` for the program: what to report at exit")                      \
     X(FAULT, TEXT, "for tests: driver call to fail, as entry:n[:once|from|sticky[:code]]")         \
     X(REQUIRE_CUDA, FLAG, "for tests: a missing GPU is a failure, not a skip")                     \

@@ -16,19 +16,19 @@ static int run_find(const char *name, void *function_out) {
 
 void acre__run_opened(const void *device, const void *address) {
     void (*opened)(const void *, const void *);
-    if (run_find("acre_standin_opened", &opened))
+    if (run_find("acre_ledger_opened", &opened))
         opened(device, address);
 }
 
 void acre__run_closed(const void *device) {
     void (*closed)(const void *);
-    if (run_find("acre_standin_closed", &closed))
+    if (run_find("acre_ledger_closed", &closed))
         closed(device);
 }
 
 void acre__run_leaked(const char *call, uint64_t blocks, uint64_t bytes, const void *address) {
     void (*leaked)(const char *, uint64_t, uint64_t, const void *);
-    if (blocks && run_find("acre_standin_leaked", &leaked))
+    if (blocks && run_find("acre_ledger_leaked", &leaked))
         leaked(call, blocks, bytes, address);
 }
 
@@ -36,7 +36,7 @@ static _Atomic(void (*)(const char *)) run_wrong;
 
 void acre__run_begin(void) {
     void (*wrong)(const char *);
-    if (run_find("acre_standin_wrong", &wrong))
+    if (run_find("acre_ledger_wrong", &wrong))
         atomic_store_explicit(&run_wrong, wrong, memory_order_release);
 }
 
@@ -48,6 +48,6 @@ void acre__run_wrong(const char *text) {
 
 void acre__run_at_exit(void (*fn)(void)) {
     void (*at_exit)(void (*)(void));
-    if (run_find("acre_standin_at_exit", &at_exit))
+    if (run_find("acre_ledger_at_exit", &at_exit))
         at_exit(fn);
 }

@@ -36,9 +36,10 @@ LAYERS = {
 NARROW = [("src/plan/place*", {"base"})]
 
 # Programs may include their own folder and include/. Those below may also include layers of src/.
-PROGRAMS = ["cli", "shim", "standin", "report", "python", "examples", "bench"]
+PROGRAMS = ["cli", "shim", "standin", "ledger", "report", "python", "examples", "bench"]
 PROGRAM_EXTRAS = [
-    ("shim/*", {"driver"}),
+    ("shim/*", {"driver", "base"}),
+    ("ledger/*", {"driver", "base"}),
     ("standin/*", {"soft", "driver", "base"}),
     ("bench/*", {"device", "driver"}),
     ("bench/bench_plan*", {"plan"}),
@@ -53,8 +54,8 @@ PROGRAM_EXTRAS = [
     ("cli/stats_read*", {"watch"}),
 ]
 
-# A folder whose code is linked together with that of another one, and may include its headers.
-PART_OF = {"bench": "cli", "cli": "report", "standin": "report"}
+# Folders whose code is linked together with that of others, and may include their headers.
+PART_OF = {"bench": ["cli"], "cli": ["report"], "ledger": ["report"], "standin": ["ledger"], "shim": ["ledger"]}
 
 # The toolkit's headers, which src/driver/cuda_abi.h replaces.
 TOOLKIT = ["cuda.h", "cuda_runtime*.h"]
@@ -88,8 +89,7 @@ def resolve(root, path, name, quoted):
     """Returns the file of the tree that an include means, or None for an external header."""
     places = ["include", "src"]
     if quoted:
-        whole = PART_OF.get(path.split("/")[0])
-        places = [os.path.dirname(path)] + ([whole] if whole else []) + places
+        places = [os.path.dirname(path), *PART_OF.get(path.split("/")[0], []), *places]
     for place in places:
         target = os.path.normpath(os.path.join(place, name))
         if os.path.isfile(os.path.join(root, target)):
@@ -112,7 +112,7 @@ def arrow_fault(path, target):
 
     target_layer = layer_of(target)
     if top in PROGRAMS:
-        if target_top in (top, PART_OF.get(top)):
+        if target_top in [top, *PART_OF.get(top, [])]:
             return None
         allowed = set()
         for pattern, extra in PROGRAM_EXTRAS:

@@ -22,7 +22,7 @@ dynamic() { readelf -d "$1" | sed -n "s/.*($2).*\[\(.*\)\]/\1/p"; }
 
 exports "$cuda" >"$tmp/cuda"
 grep -v '^cu[A-Z][A-Za-z0-9_]*$' "$tmp/cuda" >"$tmp/private" || true
-printf 'acre_standin_%s@@ACRE_PRIVATE\n' at_exit closed enter leaked leave opened say_once wrong | diff - "$tmp/private" ||
+printf 'acre_ledger_%s@@ACRE_PRIVATE\n' at_exit closed enter leaked leave opened say_once wrong | diff - "$tmp/private" ||
     fail "libcuda.so.1 does not export exactly cu* and its private symbols"
 exports "$cudart" >"$tmp/cudart"
 ! grep -v '^_*cuda[A-Za-z0-9_]*@@libcudart\.so\.13$' "$tmp/cudart" ||

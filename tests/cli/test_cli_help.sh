@@ -114,8 +114,8 @@ check "one meaning for each letter" test -z "$(cut -c3-4 "$work/letters" | uniq 
 grep -oE '^    X\([A-Z_]+' "$ACRE_SOURCE/src/base/config.h" | sed 's/.*(/ACRE_/' | sort >"$work/all"
 grep -oE '^  ACRE_[A-Z_]+' "$work/help" | tr -d ' ' | sort -u >"$work/shown"
 check "there are variables" test -s "$work/all"
-check "five are internal" test "$(comm -23 "$work/all" "$work/shown" | paste -sd' ')" = \
-    'ACRE_DATA ACRE_FAULT ACRE_REQUIRE_CUDA ACRE_RUN ACRE_SOFT_LIBRARIES'
+check "six are internal" test "$(comm -23 "$work/all" "$work/shown" | paste -sd' ')" = \
+    'ACRE_DATA ACRE_FAULT ACRE_REQUIRE_CUDA ACRE_RUN ACRE_SHIM_LIBRARIES ACRE_SOFT_LIBRARIES'
 check "no other is shown" test -z "$(comm -13 "$work/all" "$work/shown")"
 
 run "$acre" --no-such-option info

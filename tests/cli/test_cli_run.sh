@@ -331,7 +331,7 @@ for device in cuda auto soft:1 ''; do
     run "$acre" run --device "$device" -- "$cases" clean
     expect_rc 2
     expect_no_out
-    expect_err '^acre: --device .* is not supported yet: use --device soft$'
+    expect_err '^acre: --device .* is not supported: use --device soft, or --watch on a GPU$'
 done
 run "$acre" run -- "$cases" clean # there is one choice
 expect_rc 0

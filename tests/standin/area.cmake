@@ -5,3 +5,9 @@ set_target_properties(run_cases PROPERTIES SKIP_BUILD_RPATH ON)
 
 # acre_cases.c is a program for `acre run`, too, but one that uses libacre.
 acre_test_program(acre_cases api tests/standin/acre_cases.c)
+
+# watch_cases.c is a program for `acre run --watch`. It is not linked with the driver.
+add_executable(watch_cases tests/standin/watch_cases.c)
+set_target_properties(watch_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin)
+target_compile_definitions(watch_cases PRIVATE _GNU_SOURCE)
+target_link_libraries(watch_cases PRIVATE acre_flags ${CMAKE_DL_LIBS})

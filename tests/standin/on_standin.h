@@ -9,7 +9,7 @@
 /* For calls with a NULL output, to which some of NVIDIA's functions write anyway, and for features
  * that a GPU has and the soft device does not. */
 static inline int on_standin(void) {
-    return dlsym(RTLD_DEFAULT, "acre_standin_enter") != NULL;
+    return dlsym(RTLD_DEFAULT, "acre_ledger_enter") != NULL;
 }
 
 #endif

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "ledger.h"
-#include "soft/soft.h"
 
 enum { WHY_PLACE = 128, WHY_FROM = 320, WHY_SIZE = 32 };
 
@@ -23,11 +22,11 @@ static const char *why_from(const struct ledger_entry *entry, char text[WHY_FROM
 static void why_ended(const struct ledger_entry *entry, const char *what) {
     char from[WHY_FROM], place[WHY_PLACE];
     if (entry->is_lost)
-        acre__standin_why("%s: %s, were freed with their context", what, why_from(entry, from));
+        acre__ledger_why("%s: %s, were freed with their context", what, why_from(entry, from));
     else
-        acre__standin_why("%s: %s, were freed by %s, called at %s", what, why_from(entry, from),
-                          entry->freer.call ? entry->freer.call : "a call",
-                          acre__record_line(entry->freer.address, place, sizeof place));
+        acre__ledger_why("%s: %s, were freed by %s, called at %s", what, why_from(entry, from),
+                         entry->freer.call ? entry->freer.call : "a call",
+                         acre__record_line(entry->freer.address, place, sizeof place));
 }
 
 void acre__ledger_why_free(uint64_t address) {
@@ -36,16 +35,15 @@ void acre__ledger_why_free(uint64_t address) {
     if (!address)
         return;
     if (!acre__ledger_find(address, &entry))
-        acre__standin_why("invalid free: 0x%" PRIx64 " is not an address of CUDA's memory",
-                          address);
+        acre__ledger_why("invalid free: 0x%" PRIx64 " is not an address of CUDA's memory", address);
     else if (entry.is_freed || entry.is_lost)
         why_ended(&entry, "double free");
     else if (entry.node.key != address)
-        acre__standin_why("invalid free: 0x%" PRIx64 " is byte %" PRIu64 " of %s", address,
-                          address - entry.node.key, why_from(&entry, from));
+        acre__ledger_why("invalid free: 0x%" PRIx64 " is byte %" PRIu64 " of %s", address,
+                         address - entry.node.key, why_from(&entry, from));
     else
-        acre__standin_why("wrong kind of free: 0x%" PRIx64 " has %s", address,
-                          why_from(&entry, from));
+        acre__ledger_why("wrong kind of free: 0x%" PRIx64 " has %s", address,
+                         why_from(&entry, from));
 }
 
 void acre__ledger_why_access(uint64_t address, size_t bytes) {
@@ -57,17 +55,17 @@ void acre__ledger_why_access(uint64_t address, size_t bytes) {
     if (entry.is_freed || entry.is_lost)
         why_ended(&entry, "use after free");
     else if (bytes > entry.bytes - offset)
-        acre__standin_why("out of bounds: %zu bytes at byte %" PRIu64 " of %s", bytes, offset,
-                          why_from(&entry, from));
+        acre__ledger_why("out of bounds: %zu bytes at byte %" PRIu64 " of %s", bytes, offset,
+                         why_from(&entry, from));
 }
 
 void acre__ledger_why_memory(size_t bytes) {
     size_t available = 0, total = 0;
     char wanted[WHY_SIZE], left[WHY_SIZE], all[WHY_SIZE];
     /* Below fault injection: the query must not fail in turn. */
-    if (!bytes || acre__driver_soft()->cuMemGetInfo(&available, &total) != CUDA_SUCCESS)
+    if (!bytes || acre__ledger_driver()->cuMemGetInfo(&available, &total) != CUDA_SUCCESS)
         return;
-    acre__standin_why(
+    acre__ledger_why(
         "out of memory: %s requested, %s of %s free", acre__run_bytes(bytes, wanted, WHY_SIZE),
         acre__run_bytes(available, left, WHY_SIZE), acre__run_bytes(total, all, WHY_SIZE));
 }

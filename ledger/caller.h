@@ -9,36 +9,38 @@
  *
  * These functions are in libcuda.so.1 under the version ACRE_PRIVATE, because they are not part of
  * CUDA. Threads: any; each thread has its own caller. */
-#ifndef ACRE_STANDIN_CALLER_H
-#define ACRE_STANDIN_CALLER_H
+#ifndef ACRE_LEDGER_CALLER_H
+#define ACRE_LEDGER_CALLER_H
 
 #include <stdint.h>
 
-struct acre_standin_caller {
+#define LEDGER_EXPORT __attribute__((visibility("default")))
+
+struct acre_ledger_caller {
     const char *call;    /* name of the function in the program's source, static text; NULL: none */
     const void *address; /* return address of the call */
 };
 
 /* Begins a door. Sets the thread's caller unless an outer door has set it. `before` is for
- * acre_standin_leave. */
-void acre_standin_enter(struct acre_standin_caller *before, const char *call, const void *address);
+ * acre_ledger_leave. */
+void acre_ledger_enter(struct acre_ledger_caller *before, const char *call, const void *address);
 
 /* Ends a door, also after a failure. `code` is its result, 0 for success, and `error` the name of
  * the code. If the door is the outermost one, a failure is recorded for `acre run --errors`. */
-void acre_standin_leave(const struct acre_standin_caller *before, unsigned code, const char *error);
+void acre_ledger_leave(const struct acre_ledger_caller *before, unsigned code, const char *error);
 
 /* Prints one line to stderr, with the prefix "acre: " and a newline, when `key` is first seen in
  * the process. Later calls with the same key are no-ops. Copies the text of `key`. */
-void acre_standin_say_once(const char *key, const char *format, ...)
+void acre_ledger_say_once(const char *key, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Called by libacre in the program (src/base/run.c), which finds them by name: a device was opened
  * or closed, and `blocks` blocks that `call` had allocated were not freed before their pool or
  * device was destroyed, or at exit; and a function to call before the report at exit. */
-void acre_standin_opened(const void *device, const void *address);
-void acre_standin_closed(const void *device);
-void acre_standin_leaked(const char *call, uint64_t blocks, uint64_t bytes, const void *address);
-void acre_standin_wrong(const char *line);
-void acre_standin_at_exit(void (*fn)(void));
+void acre_ledger_opened(const void *device, const void *address);
+void acre_ledger_closed(const void *device);
+void acre_ledger_leaked(const char *call, uint64_t blocks, uint64_t bytes, const void *address);
+void acre_ledger_wrong(const char *line);
+void acre_ledger_at_exit(void (*fn)(void));
 
 #endif

@@ -10,8 +10,8 @@
  *
  * Locks: one mutex, which is never held during a driver call, except to query which memory still
  * exists after a context was destroyed. */
-#ifndef ACRE_STANDIN_LEDGER_H
-#define ACRE_STANDIN_LEDGER_H
+#ifndef ACRE_LEDGER_LEDGER_H
+#define ACRE_LEDGER_LEDGER_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,9 +25,9 @@ struct ledger_entry {
     struct acre__node node; /* key: address, or handle */
     enum run_kind kind;
     size_t bytes;
-    uint64_t number;                   /* order of creation, from 1 */
-    struct acre_standin_caller caller; /* that allocated it */
-    struct acre_standin_caller freer;  /* that freed it, if it was freed */
+    uint64_t number;                  /* order of creation, from 1 */
+    struct acre_ledger_caller caller; /* that allocated it */
+    struct acre_ledger_caller freer;  /* that freed it, if it was freed */
     int is_freed;
     int is_lost;    /* its context was destroyed before it was freed */
     int is_over;    /* freed by another thread than the one that has taken it */
@@ -39,6 +39,26 @@ struct ledger_entry {
     struct run_block *record;   /* for the report; NULL: none */
     struct ledger_entry *next;  /* in a list of entries taken together, or of lost ones */
 };
+
+/* ---- what the library that contains the ledger provides ---- */
+
+/* Returns the table of the driver without fault injection, for the ledger's own queries. */
+const struct acre__driver *acre__ledger_driver(void);
+/* Returns 1 once cuInit has succeeded in this process. */
+int acre__ledger_is_used(void);
+/* Returns 1 if the program cannot use CUDA here; a message has said why. */
+int acre__ledger_has_failed(void);
+/* 1 in the shim, which watches a driver that the program has; 0 in a stand-in, which is the driver.
+ * The word `watch` in ACRE_RUN says which of the two reports. */
+extern const int acre__ledger_watches;
+/* Copies the first of the errors that the driver itself has found to `text` and returns their
+ * number; 0 for a driver that looks for none. */
+size_t acre__ledger_findings(char *text, size_t bytes);
+
+/* ---- the table ---- */
+
+/* Ends a door of the driver with its result, which it returns; see acre_ledger_leave. */
+CUresult acre__ledger_end(const struct acre_ledger_caller *before, CUresult result);
 
 /* Wraps functions of the table with the ledger's, which call `inner`. */
 void acre__ledger_wrap(struct acre__driver *table, const struct acre__driver *inner);
@@ -85,10 +105,10 @@ int acre__ledger_find(uint64_t address, struct ledger_entry *out);
 /* Returns the counts of a kind; RUN_KIND_COUNT: of all memory. */
 struct run_count acre__ledger_count(enum run_kind kind);
 /* Returns the calling thread's caller. */
-struct acre_standin_caller acre__standin_caller(void);
+struct acre_ledger_caller acre__ledger_caller(void);
 /* Sets why the thread's current call is refused, for the report. The first text of a call counts.
  */
-void acre__standin_why(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void acre__ledger_why(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- why a call was refused (ledger_why.c) ---- */
 

@@ -9,22 +9,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "driver_doors.h"
-#include "soft/soft.h"
 #include "ledger.h"
 
 enum { CALLER_KEYS = 512, CALLER_KEY_BYTES = 64, CALLER_WHY_BYTES = 320 };
 
-static _Thread_local struct acre_standin_caller caller_now
+static _Thread_local struct acre_ledger_caller caller_now
     __attribute__((tls_model("initial-exec")));
 /* Why the current call is refused; empty: not known. */
 static _Thread_local char caller_why[CALLER_WHY_BYTES] __attribute__((tls_model("initial-exec")));
 
-STANDIN_EXPORT void acre_standin_enter(struct acre_standin_caller *before, const char *call,
-                                       const void *address) {
+LEDGER_EXPORT void acre_ledger_enter(struct acre_ledger_caller *before, const char *call,
+                                     const void *address) {
     *before = caller_now;
     if (!caller_now.call) {
-        caller_now = (struct acre_standin_caller){call, address};
+        caller_now = (struct acre_ledger_caller){call, address};
         caller_why[0] = '\0';
     }
 }
@@ -38,25 +36,25 @@ static int caller_is_expected(const char *call, unsigned code) {
            (code == CUDA_ERROR_LAUNCH_FAILED && acre__record_has_wrongs());
 }
 
-STANDIN_EXPORT void acre_standin_leave(const struct acre_standin_caller *before, unsigned code,
-                                       const char *error) {
+LEDGER_EXPORT void acre_ledger_leave(const struct acre_ledger_caller *before, unsigned code,
+                                     const char *error) {
     if (code && !before->call && !caller_is_expected(caller_now.call, code))
         acre__record_refusal(acre__record_site(&caller_now), code, error, caller_why);
     if (!before->call)
-        acre__record_copied(acre__driver_copied_bytes(acre__driver_soft()));
+        acre__record_copied(acre__driver_copied_bytes(acre__ledger_driver()));
     caller_now = *before;
 }
 
-CUresult acre__standin_end(const struct acre_standin_caller *before, CUresult result) {
-    acre_standin_leave(before, result, result ? acre__driver_error_name(result) : "");
+CUresult acre__ledger_end(const struct acre_ledger_caller *before, CUresult result) {
+    acre_ledger_leave(before, result, result ? acre__driver_error_name(result) : "");
     return result;
 }
 
-struct acre_standin_caller acre__standin_caller(void) {
+struct acre_ledger_caller acre__ledger_caller(void) {
     return caller_now;
 }
 
-void acre__standin_why(const char *format, ...) {
+void acre__ledger_why(const char *format, ...) {
     va_list arguments;
     if (caller_why[0])
         return;
@@ -67,22 +65,22 @@ void acre__standin_why(const char *format, ...) {
 
 /* ---- libacre in the program ---- */
 
-STANDIN_EXPORT void acre_standin_opened(const void *device, const void *address) {
-    struct acre_standin_caller before;
-    acre_standin_enter(&before, "acre_open", address);
+LEDGER_EXPORT void acre_ledger_opened(const void *device, const void *address) {
+    struct acre_ledger_caller before;
+    acre_ledger_enter(&before, "acre_open", address);
     acre__record_state(RUN_PROCESS_USED);
     acre__ledger_add(RUN_OPENED, (uintptr_t)device, 0);
-    acre_standin_leave(&before, 0, "");
+    acre_ledger_leave(&before, 0, "");
 }
 
-STANDIN_EXPORT void acre_standin_closed(const void *device) {
+LEDGER_EXPORT void acre_ledger_closed(const void *device) {
     acre__ledger_settle(RUN_OPENED, (uintptr_t)device,
                         acre__ledger_take(RUN_OPENED, (uintptr_t)device), CUDA_SUCCESS);
 }
 
-STANDIN_EXPORT void acre_standin_leaked(const char *call, uint64_t blocks, uint64_t bytes,
-                                        const void *address) {
-    struct acre_standin_caller caller = {call, address};
+LEDGER_EXPORT void acre_ledger_leaked(const char *call, uint64_t blocks, uint64_t bytes,
+                                      const void *address) {
+    struct acre_ledger_caller caller = {call, address};
     acre__record_acre(blocks, bytes, acre__record_site(&caller));
 }
 
@@ -107,7 +105,7 @@ static int said_is_new(const char *key) {
     return 1;
 }
 
-STANDIN_EXPORT void acre_standin_say_once(const char *key, const char *format, ...) {
+LEDGER_EXPORT void acre_ledger_say_once(const char *key, const char *format, ...) {
     char line[1024];
     va_list arguments;
     va_start(arguments, format);

@@ -19,7 +19,7 @@ enum { RECORD_WRONGS = 64 };
 static const size_t RECORD_BYTES = (size_t)RUN_CHUNK_LIMIT * RUN_CHUNK_BYTES;
 
 struct record_site {
-    struct acre_standin_caller caller; /* call is NULL: an empty slot */
+    struct acre_ledger_caller caller; /* call is NULL: an empty slot */
     uint32_t note;
 };
 
@@ -155,7 +155,7 @@ static void note_publish(struct run_note *note, enum run_note_type type) {
 /* ---- sites; the lock is held ---- */
 
 static struct record_site *site_slot(struct record_site *sites, uint32_t room,
-                                     const struct acre_standin_caller *caller) {
+                                     const struct acre_ledger_caller *caller) {
     uint64_t hash =
         ((uintptr_t)caller->address ^ (uintptr_t)caller->call >> 4) * UINT64_C(0x9e3779b97f4a7c15);
     uint32_t at = (uint32_t)(hash >> 32) & (room - 1);
@@ -181,7 +181,7 @@ static int sites_grow(void) {
 }
 
 /* Returns the site's slot if it is known, else NULL. */
-static const struct record_site *site_find(const struct acre_standin_caller *caller) {
+static const struct record_site *site_find(const struct acre_ledger_caller *caller) {
     if (!record.site_room)
         return NULL;
     const struct record_site *site = site_slot(record.sites, record.site_room, caller);
@@ -189,7 +189,7 @@ static const struct record_site *site_find(const struct acre_standin_caller *cal
 }
 
 /* Writes the note of a new site. */
-static uint32_t site_add(const struct acre_standin_caller *caller, const char *place) {
+static uint32_t site_add(const struct acre_ledger_caller *caller, const char *place) {
     struct run_note *note;
     if (record.site_count * 2 >= record.site_room && !sites_grow())
         return 0;
@@ -206,7 +206,7 @@ static uint32_t site_add(const struct acre_standin_caller *caller, const char *p
 
 /* The text is made without a lock: dladdr takes the loader's lock, which a thread may hold that
  * waits here, in a constructor of a library. */
-uint32_t acre__record_site(const struct acre_standin_caller *caller) {
+uint32_t acre__record_site(const struct acre_ledger_caller *caller) {
     char place[RUN_TEXT_BYTES];
     uint32_t number = 0;
     if (!record.file || !caller->call)

@@ -21,7 +21,7 @@ int acre__record_begin(const char *path);
 
 /* Records a caller and returns its number, 0 without a report. The only place where the stand-ins
  * record one. Call it without a lock: it may take the dynamic loader's. */
-uint32_t acre__record_site(const struct acre_standin_caller *caller);
+uint32_t acre__record_site(const struct acre_ledger_caller *caller);
 
 /* Records a live allocation, and changes such a record. NULL is a no-op. */
 struct run_block *acre__record_block(enum run_kind kind, uint64_t key, size_t bytes,

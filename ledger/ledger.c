@@ -114,7 +114,7 @@ static void ledger_free(struct ledger_entry *entry) {
         entry->is_freed = 1;
         entry->ended = ++ledger.ended;
         if (!entry->is_over)
-            entry->freer = acre__standin_caller();
+            entry->freer = acre__ledger_caller();
         ledger.freed[ledger.freed_next++ % LEDGER_FREED] = *entry;
     }
     free(entry);
@@ -163,7 +163,7 @@ static void ledger_end_unseen(struct acre__tree *tree, uint64_t first, uint64_t 
         if (ledger_tree(entry->kind) == tree && entry->node.key - first < bytes &&
             !entry->is_over) {
             entry->is_over = 1;
-            entry->freer = acre__standin_caller();
+            entry->freer = acre__ledger_caller();
         }
     }
     struct acre__node *node = acre__tree_ceil(tree, first);
@@ -191,7 +191,7 @@ static struct ledger_entry *ledger_insert(enum run_kind kind, uint64_t key, size
     entry->kind = kind;
     entry->bytes = bytes;
     entry->number = ++ledger.made;
-    entry->caller = acre__standin_caller();
+    entry->caller = acre__ledger_caller();
     entry->handles = kind == RUN_CHUNK;
     /* The driver has returned this address again, so an old entry there ended unnoticed: with its
      * context if one is being destroyed now, else by a thread that freed another thread's
@@ -211,7 +211,7 @@ static struct ledger_entry *ledger_insert(enum run_kind kind, uint64_t key, size
 
 /* Returns the number of the thread's caller in the report. Called without the lock. */
 static uint32_t ledger_site(void) {
-    struct acre_standin_caller caller = acre__standin_caller();
+    struct acre_ledger_caller caller = acre__ledger_caller();
     return acre__record_site(&caller);
 }
 

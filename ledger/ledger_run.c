@@ -6,6 +6,7 @@
  *                    what to report (RUN_WANTS in report/run_file.h)
  *   file=1200/5      the file for records: descriptor 5 of process 1200, which is `acre run`
  *   out=1200/6       where JSON goes; default: stderr
+ *   watch            the shim reports, not a stand-in, which may be the driver under the shim
  *
  *   at exit      prints the report of every process that has used CUDA
  *   at a fault   prints which memory the host must not access
@@ -25,8 +26,6 @@
 #include "acre.h"
 
 #include "base/config.h"
-#include "soft/soft.h"
-#include "driver_doors.h"
 #include "ledger.h"
 
 enum { RUN_PATH_BYTES = 64, RUN_LINE = 1024, RUN_PLACE = 256 };
@@ -49,7 +48,7 @@ static uint64_t run_address_in(const char *text) {
 /* The soft driver, that of this library or of a libacre in the program, calls this with its lock
  * held: this function must not call the driver. acre__ledger_find gives up if it cannot have the
  * ledger's lock soon. */
-STANDIN_EXPORT void acre_standin_wrong(const char *line) {
+LEDGER_EXPORT void acre_ledger_wrong(const char *line) {
     char text[RUN_TEXT_BYTES], place[RUN_PLACE];
     struct ledger_entry entry;
     if (!run.is_recorded)
@@ -72,7 +71,7 @@ STANDIN_EXPORT void acre_standin_wrong(const char *line) {
  * also unordered uses of memory. */
 static size_t run_say_reports(void) {
     char text[1024];
-    size_t count = acre__soft_reports(text, sizeof text);
+    size_t count = acre__ledger_findings(text, sizeof text);
     if (count)
         fprintf(stderr, "acre: wrong uses of memory: %zu; the first: %s\n", count, text);
     return count;
@@ -84,7 +83,7 @@ static int run_is_void(void) {
     uint64_t made = 0;
     for (int kind = 0; kind < RUN_KIND_COUNT; kind++)
         made += acre__ledger_count((enum run_kind)kind).made;
-    return acre__standin_has_failed() && !made;
+    return acre__ledger_has_failed() && !made;
 }
 
 /* Opens the tool's file for reports. The tool may have ended, and another process may have its
@@ -121,7 +120,7 @@ static uint64_t run_report_json(void) {
 /* Of the libacre in the program: reports the blocks of devices that are still open. */
 static _Atomic(void (*)(void)) run_blocks_left;
 
-STANDIN_EXPORT void acre_standin_at_exit(void (*fn)(void)) {
+LEDGER_EXPORT void acre_ledger_at_exit(void (*fn)(void)) {
     atomic_store_explicit(&run_blocks_left, fn, memory_order_release);
 }
 
@@ -148,7 +147,7 @@ static uint64_t run_report(int is_program) {
 static void run_at_exit(int code, void *nothing) {
     (void)nothing;
     int is_program = getpid() == run.program, is_void = run_is_void();
-    int is_used = acre__standin_is_used() || acre__ledger_count(RUN_OPENED).made;
+    int is_used = acre__ledger_is_used() || acre__ledger_count(RUN_OPENED).made;
     int is_refused = acre__record_has_refusals() && (is_program || run.wants & RUN_WANT_ERRORS);
     if (is_void)
         fprintf(stderr, "acre: %s could not use CUDA\n", program_invocation_short_name);
@@ -164,7 +163,7 @@ static void run_at_exit(int code, void *nothing) {
 
 /* ---- faults ---- */
 
-static const char *run_call(const struct acre_standin_caller *caller) {
+static const char *run_call(const struct acre_ledger_caller *caller) {
     return caller->call ? caller->call : "a call";
 }
 
@@ -257,7 +256,7 @@ static void run_begin_records(const char *words) {
 
 __attribute__((constructor)) static void run_begin(void) {
     const char *words = acre__config_string(ACRE__CONFIG_RUN);
-    if (!words)
+    if (!words || run_has_word(words, "watch") != acre__ledger_watches)
         return;
     run.program = (pid_t)strtol(words, NULL, 10);
 #define RUN_WANT(want, word, bit) run.wants |= run_has_word(words, word) ? (bit) : 0u;
@@ -266,6 +265,8 @@ __attribute__((constructor)) static void run_begin(void) {
     if (run.wants)
         run_begin_records(words);
     on_exit(run_at_exit, NULL);
+    if (acre__ledger_watches) /* the signals of a program on a GPU are its own */
+        return;
     struct sigaction now, action = {.sa_sigaction = run_on_fault, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     if (sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_handler == SIG_DFL)

@@ -1,7 +1,6 @@
 /* The ledger's wrappers of the calls that allocate and free memory; see ledger.h. Each calls the
  * inner function of the same name and records the result. */
 #include "ledger.h"
-#include "soft/soft.h"
 
 static const struct acre__driver *calls_inner; /* set once, before any thread sees the table */
 
@@ -52,7 +51,7 @@ static CUresult calls_cuMemAllocManaged(CUdeviceptr *ptr_out, size_t bytes, unsi
 static CUresult calls_note_ordered(CUresult result, const CUdeviceptr *ptr, size_t bytes,
                                    CUstream stream) {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (!result && !acre__driver_soft()->cuStreamIsCapturing(stream, &status) &&
+    if (!result && !acre__ledger_driver()->cuStreamIsCapturing(stream, &status) &&
         status != CU_STREAM_CAPTURE_STATUS_NONE)
         return result;
     return calls_note(RUN_ORDERED, result, result ? 0 : *ptr, bytes);
@@ -135,7 +134,7 @@ static CUresult calls_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool 
                                              CUmemPoolPtrExportData *data) {
     size_t bytes = 0;
     CUresult result = calls_inner->cuMemPoolImportPointer(ptr_out, pool, data);
-    if (!result && acre__driver_soft()->cuMemGetAddressRange(NULL, &bytes, *ptr_out))
+    if (!result && acre__ledger_driver()->cuMemGetAddressRange(NULL, &bytes, *ptr_out))
         bytes = 0;
     return calls_note(RUN_ORDERED, result, result ? 0 : *ptr_out, bytes);
 }
@@ -203,7 +202,7 @@ static CUresult calls_cuMemUnmap(CUdeviceptr ptr, size_t bytes) {
 /* ---- destroying contexts ---- */
 
 static CUresult calls_ended(CUresult result) {
-    acre__ledger_ended(acre__driver_soft(), result); /* bypasses fault injection */
+    acre__ledger_ended(acre__ledger_driver(), result); /* bypasses fault injection */
     return result;
 }
 

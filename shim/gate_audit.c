@@ -1,0 +1,66 @@
+/* libacre_gate.so: an audit library (LD_AUDIT, see rtld-audit(7)) that makes the dynamic linker
+ * bind the program's calls of libcuda.so.1 to the shim's hooks. It sees every binding: at start,
+ * lazy, and by dlsym and dlvsym, whatever the search order is (RTLD_DEEPBIND).
+ *
+ * It lives in a namespace of its own, with its own libc, and begins before the shim is relocated.
+ * So it calls nothing of the shim, and reads the hooks' addresses from the shim's symbol table.
+ *
+ * A second libcuda.so.1 in a namespace of the program's own (dlmopen) is not touched: the shim
+ * calls the first one, and the two do not know each other's memory.
+ *
+ * Locks: none. The dynamic linker calls la_objopen with its lock held. */
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "elf_find.h"
+
+#define GATE_EXPORT __attribute__((visibility("default")))
+
+static const struct link_map *gate_shim; /* NULL: not loaded yet */
+
+GATE_EXPORT unsigned int la_version(unsigned int version);
+GATE_EXPORT unsigned int la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie);
+
+unsigned int la_version(unsigned int version) {
+    return version < LAV_CURRENT ? version : LAV_CURRENT;
+}
+
+/* The file name is libcuda.so.1, or has the driver's version in it: libcuda.so.580.65.06. */
+static int gate_is_driver(const char *path) {
+    static const char start[] = "libcuda.so";
+    const char *file = acre__elf_file(path);
+    size_t i = 0;
+    while (start[i] && file[i] == start[i])
+        i++;
+    return !start[i] && (!file[i] || file[i] == '.');
+}
+
+/* Bindings from every object but the shim and the driver itself, to the driver. */
+unsigned int la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie) {
+    (void)cookie;
+    if (space != LM_ID_BASE)
+        return 0;
+    if (acre__elf_is_named(map->l_name, "libacre_shim.so")) {
+        gate_shim = map;
+        return 0;
+    }
+    return gate_is_driver(map->l_name) ? LA_FLG_BINDTO : LA_FLG_BINDFROM;
+}
+
+/* Symbols that begin with cu and a capital letter may have a hook. */
+static uintptr_t gate_bind(uintptr_t address, const char *name) {
+    if (!gate_shim || name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z')
+        return address;
+    void *hook = acre__elf_find(gate_shim, name);
+    return hook ? (uintptr_t)hook : address;
+}
+
+GATE_EXPORT uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned int index, uintptr_t *from,
+                                   uintptr_t *to, unsigned int *flags, const char *name);
+
+uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned int index, uintptr_t *from, uintptr_t *to,
+                       unsigned int *flags, const char *name) {
+    (void)index, (void)from, (void)to, (void)flags;
+    return gate_bind(symbol->st_value, name);
+}

@@ -1,0 +1,75 @@
+/* The shim: hooks in front of functions of NVIDIA's libcuda.so.1, for programs that cannot be
+ * changed.
+ *
+ * A hook is an exported function with the driver's own name, including the version suffix. A gate
+ * makes programs call hooks instead of the driver: libacre_gate.so (gate_audit.c) or
+ * libacre_dlsym.so (gate_preload.c). A hook calls the entry of the same name in one table: the
+ * driver's functions, wrapped by the ledger (ledger/), which records memory by caller.
+ *
+ * The shim does nothing until the program calls a hook, and makes no driver call of its own at
+ * exit: a profiler refuses programs in which another library has used CUDA first.
+ *
+ * Locks: none. The table is made once and then read without a lock. */
+#ifndef ACRE_SHIM_SHIM_H
+#define ACRE_SHIM_SHIM_H
+
+#include <stddef.h>
+
+#include "driver/driver.h"
+#include "ledger.h"
+
+#define SHIM_EXPORT __attribute__((visibility("default")))
+
+/* Any function. It is converted back to its own type before a call. */
+typedef void (*shim_function)(void);
+
+/* Every hooked function by its exported name. shim.map exports the same names. All other functions
+ * of the driver stay what they are. */
+#define SHIM_HOOKS(X)                                                                              \
+    X(cuGetProcAddress)                                                                            \
+    X(cuGetProcAddress_v2)                                                                         \
+    X(cuInit)                                                                                      \
+    X(cuMemAlloc_v2)                                                                               \
+    X(cuMemAllocPitch_v2)                                                                          \
+    X(cuMemAllocManaged)                                                                           \
+    X(cuMemAllocAsync)                                                                             \
+    X(cuMemAllocAsync_ptsz)                                                                        \
+    X(cuMemAllocFromPoolAsync)                                                                     \
+    X(cuMemAllocFromPoolAsync_ptsz)                                                                \
+    X(cuMemFree_v2)                                                                                \
+    X(cuMemFreeAsync)                                                                              \
+    X(cuMemFreeAsync_ptsz)                                                                         \
+    X(cuMemHostAlloc)                                                                              \
+    X(cuMemAllocHost_v2)                                                                           \
+    X(cuMemFreeHost)                                                                               \
+    X(cuMemHostRegister)                                                                           \
+    X(cuMemHostRegister_v2)                                                                        \
+    X(cuMemHostUnregister)                                                                         \
+    X(cuMemPoolCreate)                                                                             \
+    X(cuMemPoolImportFromShareableHandle)                                                          \
+    X(cuMemPoolDestroy)                                                                            \
+    X(cuMemPoolImportPointer)                                                                      \
+    X(cuMemAddressReserve)                                                                         \
+    X(cuMemAddressFree)                                                                            \
+    X(cuMemCreate)                                                                                 \
+    X(cuMemImportFromShareableHandle)                                                              \
+    X(cuMemRetainAllocationHandle)                                                                 \
+    X(cuMemRelease)                                                                                \
+    X(cuMemMap)                                                                                    \
+    X(cuMemUnmap)                                                                                  \
+    X(cuCtxDestroy)                                                                                \
+    X(cuCtxDestroy_v2)                                                                             \
+    X(cuDevicePrimaryCtxRelease)                                                                   \
+    X(cuDevicePrimaryCtxRelease_v2)                                                                \
+    X(cuDevicePrimaryCtxReset)                                                                     \
+    X(cuDevicePrimaryCtxReset_v2)
+
+/* Returns the table that hooks call, never NULL. Loads the driver, but calls none of its functions
+ * except cuGetProcAddress. If that fails, the program ends with a message: it has just called a
+ * driver that it had loaded itself. */
+const struct acre__driver *acre__shim_table(void);
+
+/* Returns the hook of the driver's function at this address, or the address itself. */
+SHIM_EXPORT void *acre_shim_swap(void *function);
+
+#endif

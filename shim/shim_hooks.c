@@ -1,0 +1,122 @@
+/* The hooks; see shim.h. */
+#include "shim_hooks.h"
+
+#include <string.h>
+
+#include "caller.h"
+
+/* One for each function of the list; the linker drops those that shim.map does not export. */
+#define HOOK(name, symbol, version, need, sticky, calls, moved, params, args)                      \
+    CUresult symbol params {                                                                       \
+        struct acre_ledger_caller before;                                                          \
+        acre_ledger_enter(&before, #name, __builtin_return_address(0));                            \
+        return acre__ledger_end(&before, acre__shim_table()->name args);                           \
+    }
+ACRE__DRIVER_LIST(HOOK)
+
+/* ---- a default stream per thread ---- */
+
+/* Stream 0 is the thread's own here. The other form calls it by this handle. */
+static CUstream hooks_own(CUstream stream) {
+    return stream ? stream : CU_STREAM_PER_THREAD;
+}
+
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ptr_out, size_t bytes, CUstream stream) {
+    struct acre_ledger_caller before;
+    acre_ledger_enter(&before, "cuMemAllocAsync", __builtin_return_address(0));
+    return acre__ledger_end(&before,
+                            acre__shim_table()->cuMemAllocAsync(ptr_out, bytes, hooks_own(stream)));
+}
+
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ptr_out, size_t bytes, CUmemoryPool pool,
+                                      CUstream stream) {
+    struct acre_ledger_caller before;
+    acre_ledger_enter(&before, "cuMemAllocFromPoolAsync", __builtin_return_address(0));
+    return acre__ledger_end(&before, acre__shim_table()->cuMemAllocFromPoolAsync(
+                                         ptr_out, bytes, pool, hooks_own(stream)));
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream) {
+    struct acre_ledger_caller before;
+    acre_ledger_enter(&before, "cuMemFreeAsync", __builtin_return_address(0));
+    return acre__ledger_end(&before, acre__shim_table()->cuMemFreeAsync(ptr, hooks_own(stream)));
+}
+
+/* ---- older forms, which the driver itself must see ---- */
+
+CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
+    CUresult (*driver)(void *, size_t, unsigned int);
+    void *address = acre__shim_driver(SHIM_HOOK_cuMemHostRegister);
+    struct acre_ledger_caller before;
+    memcpy(&driver, &address, sizeof driver);
+    acre_ledger_enter(&before, "cuMemHostRegister", __builtin_return_address(0));
+    CUresult result = driver(p, bytes, flags);
+    if (result)
+        acre__ledger_refuse(RUN_REGISTERED);
+    else
+        acre__ledger_add(RUN_REGISTERED, (uintptr_t)p, bytes);
+    return acre__ledger_end(&before, result);
+}
+
+/* A call that may destroy a context, with the driver's function at `address`. */
+static CUresult hooks_ended(CUresult result) {
+    acre__ledger_ended(acre__ledger_driver(), result);
+    return result;
+}
+
+CUresult cuCtxDestroy(CUcontext ctx) {
+    CUresult (*driver)(CUcontext);
+    void *address = acre__shim_driver(SHIM_HOOK_cuCtxDestroy);
+    struct acre_ledger_caller before;
+    memcpy(&driver, &address, sizeof driver);
+    acre_ledger_enter(&before, "cuCtxDestroy", __builtin_return_address(0));
+    acre__ledger_ending();
+    return acre__ledger_end(&before, hooks_ended(driver(ctx)));
+}
+
+/* The two older forms for primary contexts. */
+static CUresult hooks_primary(const char *name, enum shim_hook hook, CUdevice dev,
+                              const void *caller) {
+    CUresult (*driver)(CUdevice);
+    void *address = acre__shim_driver(hook);
+    struct acre_ledger_caller before;
+    memcpy(&driver, &address, sizeof driver);
+    acre_ledger_enter(&before, name, caller);
+    acre__ledger_ending();
+    return acre__ledger_end(&before, hooks_ended(driver(dev)));
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
+    return hooks_primary("cuDevicePrimaryCtxRelease", SHIM_HOOK_cuDevicePrimaryCtxRelease, dev,
+                         __builtin_return_address(0));
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
+    return hooks_primary("cuDevicePrimaryCtxReset", SHIM_HOOK_cuDevicePrimaryCtxReset, dev,
+                         __builtin_return_address(0));
+}
+
+/* ---- look-ups ---- */
+
+/* The driver finds the right form of the function for the version and flags. Its address, not its
+ * name, says whether it has a hook. */
+CUresult cuGetProcAddress_v2(const char *name, void **function_out, int version, uint64_t flags,
+                             CUdriverProcAddressQueryResult *status_out) {
+    CUresult (*driver)(const char *, void **, int, uint64_t, CUdriverProcAddressQueryResult *);
+    void *address = acre__shim_driver(SHIM_HOOK_cuGetProcAddress_v2);
+    memcpy(&driver, &address, sizeof driver);
+    CUresult result = driver(name, function_out, version, flags, status_out);
+    if (!result && function_out)
+        *function_out = acre_shim_swap(*function_out);
+    return result;
+}
+
+CUresult cuGetProcAddress(const char *name, void **function_out, int version, uint64_t flags) {
+    CUresult (*driver)(const char *, void **, int, uint64_t);
+    void *address = acre__shim_driver(SHIM_HOOK_cuGetProcAddress);
+    memcpy(&driver, &address, sizeof driver);
+    CUresult result = driver(name, function_out, version, flags);
+    if (!result && function_out)
+        *function_out = acre_shim_swap(*function_out);
+    return result;
+}

@@ -1,0 +1,41 @@
+/* Prototypes of the hooks, and the driver's functions that they replace. */
+#ifndef ACRE_SHIM_SHIM_HOOKS_H
+#define ACRE_SHIM_SHIM_HOOKS_H
+
+#include <stdint.h>
+
+#include "shim.h"
+
+/* One number for each hook: SHIM_HOOK_cuInit, ... */
+enum shim_hook {
+#define SHIM_NUMBER(symbol) SHIM_HOOK_##symbol,
+    SHIM_HOOKS(SHIM_NUMBER)
+#undef SHIM_NUMBER
+};
+
+/* Returns the driver's function that a hook replaces; NULL if the driver has none. */
+void *acre__shim_driver(enum shim_hook hook);
+
+#define SHIM_PROTOTYPE(name, symbol, version, need, sticky, calls, moved, params, args)            \
+    SHIM_EXPORT CUresult symbol params;
+ACRE__DRIVER_LIST(SHIM_PROTOTYPE)
+#undef SHIM_PROTOTYPE
+
+/* Forms that the list of the driver's functions does not have: those with a default stream per
+ * thread, and older ones. */
+SHIM_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ptr_out, size_t bytes, CUstream stream);
+SHIM_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ptr_out, size_t bytes,
+                                                  CUmemoryPool pool, CUstream stream);
+SHIM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream);
+SHIM_EXPORT CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags);
+SHIM_EXPORT CUresult cuCtxDestroy(CUcontext ctx);
+SHIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev);
+SHIM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev);
+
+SHIM_EXPORT CUresult cuGetProcAddress(const char *name, void **function_out, int version,
+                                      uint64_t flags);
+SHIM_EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function_out, int version,
+                                         uint64_t flags,
+                                         CUdriverProcAddressQueryResult *status_out);
+
+#endif

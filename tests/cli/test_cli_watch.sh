@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# acre run --watch: programs behave as they do without it, whichever way they find the driver, and
+# the report has their memory. The stand-in of libcuda.so.1 is the driver here.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 2
+
+if is_sanitized; then
+    echo "test_cli_watch: skipped: a gate cannot load a sanitizer's library; a plain build runs it"
+    exit 77
+fi
+[ -f "$ACRE_BUILD/shim/libacre_shim.so" ] || {
+    echo "test_cli_watch: skipped: the shim was not built"
+    exit 77
+}
+export LD_LIBRARY_PATH="$ACRE_BUILD/soft"
+ways=$ACRE_BUILD/tests/standin/watch_cases
+cases=$ACRE_BUILD/tests/standin/run_cases
+examples=$ACRE_BUILD/examples/cuda
+
+watch() { run "$acre" run --watch "$@"; }
+
+# ---- every way to find the driver ----
+
+for gate in audit preload; do
+    for way in dlsym four five itself thread next; do
+        watch --gate=$gate -- "$ways" $way
+        expect_rc 0
+        expect_out "^$way: ok\$"
+        expect_err '^acre: allocations: 1, 1 MiB in all; freed: 1; refused: 0; at most 1 MiB at a time$'
+        expect_err '^  device +1 +1 +0 +1 MiB +0 bytes$'
+    done
+    # A child that forks before CUDA was used reports for itself.
+    watch --gate=$gate -- "$ways" child
+    expect_rc 0
+    expect_out '^child: ok$'
+    watch --gate=$gate -- "$ways" nothing
+    expect_rc 0
+    expect_err '^acre: watch_cases has not used CUDA$'
+    watch --gate=$gate -- true
+    expect_rc 0
+    expect_err '^acre: true has not used CUDA$'
+done
+watch --gate=audit -- "$ways" deepbind # a preloaded dlsym does not see it
+expect_rc 0
+expect_err '^  device +1 +1 +0 +1 MiB +0 bytes$'
+
+# ---- programs with the shared runtime ----
+
+for gate in audit preload; do
+    for example in allocate_copy_free find_at_run_time mapped_memory stream_ordered wish_pool block_list_pool; do
+        [ -x "$examples/$example" ] || continue
+        run "$examples/$example"
+        plain=$rc
+        cp "$out" "$work/plain"
+        watch --gate=$gate --stats --leaks -- "$examples/$example"
+        check "exit code of $example" test "$rc" -eq "$plain"
+        check "output of $example" cmp -s "$out" "$work/plain"
+        expect_err '^acre: everything was freed$'
+    done
+done
+
+# ---- findings, formats, usage ----
+
+watch --leaks --errors -- "$cases" leak
+expect_rc 1
+expect_err '^acre: not freed: '
+watch --json=report.json --stats -- "$ways" dlsym
+expect_rc 0
+check "the report is JSON without copies" python3 -c '
+import json
+run = json.loads(open("report.json").readline())
+assert run["memory"][0]["made"] == 1 and "copied_bytes" not in run' 
+run "$acre" run --gate=audit -- true
+expect_rc 64
+expect_err '--gate needs --watch'
+watch --gate=none -- true
+expect_rc 64
+watch --bytes 1GiB -- true
+expect_rc 64
+expect_err 'for the soft device, not for --watch'
+run ACRE_SHIM_LIBRARIES=/nonexistent "$acre" run --watch -- true
+expect_rc 2
+expect_err '^acre: ACRE_SHIM_LIBRARIES=/nonexistent: there is no libacre_shim\.so$'
+
+# ---- the lists of hooks ----
+
+sed -n 's/^    X(\(cu[A-Za-z0-9_]*\)).*/\1/p' "$ACRE_SOURCE/shim/shim.h" | sort >"$work/hooks"
+sed -n 's/^    \(cu[A-Za-z0-9_]*\);$/\1/p' "$ACRE_SOURCE/shim/shim.map" | sort >"$work/exported"
+check "shim.map exports the hooks of shim.h" cmp -s "$work/hooks" "$work/exported"
+check "there are hooks" test -s "$work/hooks"
+# Every call that the ledger wraps has a hook: its newest form.
+sed -n '/define CALLS_LIST/,/^$/s/^    X(\(cu[A-Za-z]*\)).*/\1/p' "$ACRE_SOURCE/ledger/ledger_calls.c" >"$work/wrapped"
+while read -r name; do
+    check "$name has a hook" grep -qE "^${name}(_v2)?\$" "$work/hooks"
+done <"$work/wrapped"
+check "the ledger wraps calls" test "$(wc -l <"$work/wrapped")" -gt 20
+
+finish

@@ -1,0 +1,147 @@
+/* A program that finds the driver's functions in every way that programs do, for
+ * tests/cli/test_cli_watch.sh. It is not linked with the driver.
+ *
+ *   watch_cases WAY...    each way allocates 1 MiB and frees it; prints "WAY: ok"
+ *
+ * Exit status 1 if a way failed. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef unsigned long long address_t;
+typedef int (*init_fn)(unsigned);
+typedef int (*retain_fn)(void **, int);
+typedef int (*current_fn)(void *);
+typedef int (*alloc_fn)(address_t *, size_t);
+typedef int (*free_fn)(address_t);
+typedef int (*find4_fn)(const char *, void **, int, uint64_t);
+typedef int (*find5_fn)(const char *, void **, int, uint64_t, int *);
+
+static void *driver;   /* handle of the library */
+static find4_fn find4; /* NULL: by dlsym */
+static find5_fn find5; /* NULL: by find4 or dlsym */
+
+/* Finds a function; `exported` is its name with the suffix. */
+static void *find(const char *name, const char *exported) {
+    void *found = NULL;
+    if (find5) {
+        int status = 0;
+        return find5(name, &found, 12000, 0, &status) || status ? NULL : found;
+    }
+    if (find4)
+        return find4(name, &found, 11040, 0) ? NULL : found;
+    return dlsym(driver, exported);
+}
+
+#define FIND(type, name, exported)                                                                 \
+    type name;                                                                                     \
+    do {                                                                                           \
+        void *found = find("cu" #name, exported);                                                  \
+        memcpy(&name, &found, sizeof name);                                                        \
+        if (!found)                                                                                \
+            return 0;                                                                              \
+    } while (0)
+
+/* Returns 1 if everything succeeded. */
+static int use(void) {
+    void *context;
+    address_t block = 0;
+    FIND(init_fn, Init, "cuInit");
+    FIND(retain_fn, DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
+    FIND(current_fn, CtxSetCurrent, "cuCtxSetCurrent");
+    FIND(alloc_fn, MemAlloc, "cuMemAlloc_v2");
+    FIND(free_fn, MemFree, "cuMemFree_v2");
+    return !Init(0) && !DevicePrimaryCtxRetain(&context, 0) && !CtxSetCurrent(context) &&
+           !MemAlloc(&block, 1 << 20) && block && !MemFree(block);
+}
+
+static int by_dlsym(void) {
+    return use();
+}
+
+static int by_four(void) {
+    void *found = dlsym(driver, "cuGetProcAddress");
+    memcpy(&find4, &found, sizeof find4);
+    return find4 && use();
+}
+
+static int by_five(void) {
+    void *found = dlsym(driver, "cuGetProcAddress_v2");
+    memcpy(&find5, &found, sizeof find5);
+    return find5 && use();
+}
+
+/* libcudart asks cuGetProcAddress for itself. */
+static int by_itself(void) {
+    void *found = dlsym(driver, "cuGetProcAddress_v2"), *again = NULL;
+    int status = 0;
+    memcpy(&find5, &found, sizeof find5);
+    if (!find5 || find5("cuGetProcAddress", &again, 12000, 0, &status) || !again)
+        return 0;
+    memcpy(&find5, &again, sizeof find5);
+    return use();
+}
+
+static int in_thread_result;
+static void *in_thread_main(void *nothing) {
+    in_thread_result = use();
+    return nothing;
+}
+static int in_thread(void) {
+    pthread_t thread;
+    return pthread_create(&thread, NULL, in_thread_main, NULL) == 0 &&
+           pthread_join(thread, NULL) == 0 && in_thread_result;
+}
+
+/* A child may use CUDA if its parent has not. */
+static int in_child(void) {
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(!use());
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* A look-up that is none of the driver's: the next malloc after this program, that of libc. */
+static int by_next(void) {
+    return dlsym(RTLD_NEXT, "malloc") != NULL && dlsym(RTLD_NEXT, "cudaMalloc") == NULL && use();
+}
+
+static int by_nothing(void) {
+    return dlsym(driver, "cuNoSuchFunction") == NULL && dlsym(RTLD_DEFAULT, "cuInit") != NULL;
+}
+
+int main(int count, char **ways) {
+    static const struct {
+        const char *name;
+        int (*run)(void);
+        int flags; /* of dlopen */
+    } rows[] = {{"dlsym", by_dlsym, RTLD_LOCAL},
+                {"four", by_four, RTLD_LOCAL},
+                {"five", by_five, RTLD_LOCAL},
+                {"itself", by_itself, RTLD_LOCAL},
+                {"deepbind", by_five, RTLD_LOCAL | RTLD_DEEPBIND},
+                {"thread", in_thread, RTLD_LOCAL},
+                {"child", in_child, RTLD_LOCAL},
+                {"next", by_next, RTLD_LOCAL},
+                {"nothing", by_nothing, RTLD_GLOBAL}};
+    int failed = 0;
+    for (int i = 1; i < count; i++) {
+        int is_ok = 0;
+        for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+            if (strcmp(ways[i], rows[k].name) != 0)
+                continue;
+            find4 = NULL;
+            find5 = NULL;
+            driver = dlopen("libcuda.so.1", RTLD_NOW | rows[k].flags);
+            is_ok = driver && rows[k].run();
+        }
+        printf("%s: %s\n", ways[i], is_ok ? "ok" : "failed");
+        failed |= !is_ok;
+    }
+    return failed;
+}
