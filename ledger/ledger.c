@@ -359,7 +359,7 @@ static void ledger_sweep(const struct acre__driver *drv) {
             ledger_lose(entry);
     }
     node = acre__tree_first(&ledger.pools);
-    while (node) {
+    while (node && !acre__ledger_watches) { /* NVIDIA's driver may not check a stale handle */
         struct ledger_entry *entry = entry_of(node);
         uint64_t threshold = 0;
         node = acre__tree_next(&ledger.pools, node);

@@ -259,7 +259,7 @@ static void *record_map_shared(const char *path) {
     return base == MAP_FAILED ? NULL : base;
 }
 
-int acre__record_begin(const char *path) {
+int acre__record_begin(const char *path, int has_lines) {
     void *base = path ? record_map_shared(path) : NULL;
     if (!base) {
         base = mmap(NULL, RECORD_BYTES, PROT_READ | PROT_WRITE,
@@ -271,7 +271,8 @@ int acre__record_begin(const char *path) {
         atomic_store_explicit(&file->chunk_count, 1, memory_order_relaxed);
     }
     record.file = base;
-    acre__symbols_use_lines();
+    if (has_lines)
+        acre__symbols_use_lines();
     pthread_atfork(NULL, NULL, record_in_child); /* fails when out of memory */
     return 1;
 }

@@ -16,8 +16,9 @@
 #include "run_report.h"
 
 /* Opens the file `path` of `acre run`. If that fails, the records are in memory of this process:
- * its report at exit still works. Returns 0 without memory for records. */
-int acre__record_begin(const char *path);
+ * its report at exit still works. `has_lines`: callers become function and line, which loads
+ * libraries into the program. Returns 0 without memory for records. */
+int acre__record_begin(const char *path, int has_lines);
 
 /* Records a caller and returns its number, 0 without a report. The only place where the stand-ins
  * record one. Call it without a lock: it may take the dynamic loader's. */

@@ -157,7 +157,7 @@ static void run_at_exit(int code, void *nothing) {
         run.wants &= ~(unsigned)(RUN_WANT_LEAKS | RUN_WANT_STATS);
     uint64_t wrong = is_used || is_refused ? run_report(is_program) : 0;
     acre__record_end();
-    if (code == 0 && (is_void || wrong))
+    if (code == 0 && (is_void || wrong) && !acre__ledger_watches) /* else the tool's code says it */
         exit(is_void ? 2 : 1); /* glibc continues with the remaining exit handlers */
 }
 
@@ -243,7 +243,7 @@ static void run_begin_records(const char *words) {
     char path[RUN_PATH_BYTES];
     run_find_path(words, "file=", path);
     run_find_path(words, "out=", run.out);
-    if (!acre__record_begin(path)) {
+    if (!acre__record_begin(path, !acre__ledger_watches)) {
         fprintf(stderr, "acre: no report: out of memory\n");
         run.wants = 0;
         return;

@@ -69,6 +69,15 @@ static int elf_is_match(const struct elf_tables *tables, uint32_t index, const c
            elf_same(tables->strings + symbol->st_name, name);
 }
 
+int acre__elf_has_soname(const struct link_map *object, const char *name) {
+    struct elf_tables tables = elf_tables_of(object);
+    for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_SONAME && tables.strings)
+            return elf_same(tables.strings + entry->d_un.d_val, name);
+    }
+    return 0;
+}
+
 /* The table: {buckets, first symbol, words of the filter, shift}, filter, buckets, chains. A chain
  * ends with an odd hash. */
 static uint32_t elf_find_gnu(const struct elf_tables *tables, const char *name) {

@@ -9,6 +9,9 @@
 /* Returns the address of a function that the object defines, or NULL. */
 void *acre__elf_find(const struct link_map *object, const char *name);
 
+/* Returns 1 if the object's DT_SONAME is `name`. */
+int acre__elf_has_soname(const struct link_map *object, const char *name);
+
 /* Returns the file name at the end of a path, and whether it is `file`. An object without a path,
  * such as the program, has an empty one. */
 const char *acre__elf_file(const char *path);

@@ -17,23 +17,14 @@
 
 #define GATE_EXPORT __attribute__((visibility("default")))
 
-static const struct link_map *gate_shim; /* NULL: not loaded yet */
+static const struct link_map *gate_shim;   /* NULL: not loaded yet */
+static const struct link_map *gate_driver; /* the first one, which the shim calls */
 
 GATE_EXPORT unsigned int la_version(unsigned int version);
 GATE_EXPORT unsigned int la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie);
 
 unsigned int la_version(unsigned int version) {
     return version < LAV_CURRENT ? version : LAV_CURRENT;
-}
-
-/* The file name is libcuda.so.1, or has the driver's version in it: libcuda.so.580.65.06. */
-static int gate_is_driver(const char *path) {
-    static const char start[] = "libcuda.so";
-    const char *file = acre__elf_file(path);
-    size_t i = 0;
-    while (start[i] && file[i] == start[i])
-        i++;
-    return !start[i] && (!file[i] || file[i] == '.');
 }
 
 /* Bindings from every object but the shim and the driver itself, to the driver. */
@@ -45,7 +36,10 @@ unsigned int la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie) {
         gate_shim = map;
         return 0;
     }
-    return gate_is_driver(map->l_name) ? LA_FLG_BINDTO : LA_FLG_BINDFROM;
+    if (gate_driver || !acre__elf_has_soname(map, "libcuda.so.1"))
+        return LA_FLG_BINDFROM;
+    gate_driver = map;
+    return LA_FLG_BINDTO;
 }
 
 /* Symbols that begin with cu and a capital letter may have a hook. */

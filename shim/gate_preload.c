@@ -73,6 +73,7 @@ void *acre__gate_hooked_dlvsym(void *library, const char *name, const char *vers
 #define GATE_FUNCTION(NAME, HOOKED, REAL, FIRST)                                                   \
     asm(".text\n"                                                                                  \
         ".globl " NAME "\n.type " NAME ", @function\n" NAME ":\n"                                  \
+        "  test %rdi, %rdi\n  je 1f\n  cmp $-1, %rdi\n  je 1f\n"                                   \
         "  cmpb $'c', (%rsi)\n  jne 1f\n"                                                          \
         "  cmpb $'u', 1(%rsi)\n  jne 1f\n"                                                         \
         "  movzbl 2(%rsi), %eax\n  subl $'A', %eax\n  cmpl $25, %eax\n  ja 1f\n"                   \
@@ -88,17 +89,18 @@ void *acre__gate_hooked_dlvsym(void *library, const char *name, const char *vers
 #define GATE_FUNCTION(NAME, HOOKED, REAL, FIRST)                                                   \
     asm(".text\n"                                                                                  \
         ".globl " NAME "\n.type " NAME ", @function\n" NAME ":\n"                                  \
+        "  hint 34\n  cbz x0, 1f\n  cmn x0, 1\n  b.eq 1f\n"                                        \
         "  ldrb w9, [x1]\n  cmp w9, 'c'\n  b.ne 1f\n"                                              \
         "  ldrb w9, [x1, 1]\n  cmp w9, 'u'\n  b.ne 1f\n"                                           \
         "  ldrb w9, [x1, 2]\n  sub w9, w9, 'A'\n  cmp w9, 25\n  b.hi 1f\n"                         \
         "  b " HOOKED "\n"                                                                         \
-        "1: adrp x9, " REAL "\n  ldr x9, [x9, :lo12:" REAL "]\n  br x9\n"                          \
+        "1: adrp x16, " REAL "\n  ldr x16, [x16, :lo12:" REAL "]\n  br x16\n"                      \
         ".size " NAME ", . - " NAME "\n"                                                           \
         ".hidden " FIRST "\n.globl " FIRST "\n" FIRST ":\n"                                        \
-        "  stp x29, x30, [sp, -48]!\n  stp x0, x1, [sp, 16]\n  str x2, [sp, 32]\n"                 \
+        "  hint 34\n  stp x29, x30, [sp, -48]!\n  stp x0, x1, [sp, 16]\n  str x2, [sp, 32]\n"      \
         "  bl acre__gate_begin\n"                                                                  \
         "  ldr x2, [sp, 32]\n  ldp x0, x1, [sp, 16]\n  ldp x29, x30, [sp], 48\n"                   \
-        "  adrp x9, " REAL "\n  ldr x9, [x9, :lo12:" REAL "]\n  br x9\n")
+        "  adrp x16, " REAL "\n  ldr x16, [x16, :lo12:" REAL "]\n  br x16\n")
 #else
 #error "gate_preload.c has no code for this processor"
 #endif

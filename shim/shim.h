@@ -6,8 +6,11 @@
  * libacre_dlsym.so (gate_preload.c). A hook calls the entry of the same name in one table: the
  * driver's functions, wrapped by the ledger (ledger/), which records memory by caller.
  *
- * The shim does nothing until the program calls a hook, and makes no driver call of its own at
- * exit: a profiler refuses programs in which another library has used CUDA first.
+ * The shim makes no driver call until the program calls a hook, and none of its own at exit: a
+ * profiler refuses programs in which another library has used CUDA first.
+ *
+ * In the global scope hooks have the driver's names: a weak reference to one is not NULL, even
+ * without a driver, and a definition in a library that the program is linked with comes second.
  *
  * Locks: none. The table is made once and then read without a lock. */
 #ifndef ACRE_SHIM_SHIM_H
@@ -64,9 +67,9 @@ typedef void (*shim_function)(void);
     X(cuDevicePrimaryCtxReset)                                                                     \
     X(cuDevicePrimaryCtxReset_v2)
 
-/* Returns the table that hooks call, never NULL. Loads the driver, but calls none of its functions
- * except cuGetProcAddress. If that fails, the program ends with a message: it has just called a
- * driver that it had loaded itself. */
+/* Returns the table that hooks call, never NULL. It is filled from the symbols of the driver that
+ * the program has loaded, without a driver call. Without a driver its functions return
+ * CUDA_ERROR_NOT_SUPPORTED. */
 const struct acre__driver *acre__shim_table(void);
 
 /* Returns the hook of the driver's function at this address, or the address itself. */

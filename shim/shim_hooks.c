@@ -42,12 +42,16 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream) {
     return acre__ledger_end(&before, acre__shim_table()->cuMemFreeAsync(ptr, hooks_own(stream)));
 }
 
-/* ---- older forms, which the driver itself must see ---- */
+/* ---- older forms, which the driver itself must see ----
+ *
+ * A program that was linked with another driver may call one that this driver lacks. */
 
 CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
     CUresult (*driver)(void *, size_t, unsigned int);
     void *address = acre__shim_driver(SHIM_HOOK_cuMemHostRegister);
     struct acre_ledger_caller before;
+    if (!address)
+        return CUDA_ERROR_NOT_FOUND;
     memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, "cuMemHostRegister", __builtin_return_address(0));
     CUresult result = driver(p, bytes, flags);
@@ -58,8 +62,9 @@ CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
     return acre__ledger_end(&before, result);
 }
 
-/* A call that may destroy a context, with the driver's function at `address`. */
+/* Ends a call that may have destroyed a context. */
 static CUresult hooks_ended(CUresult result) {
+    (void)acre__shim_table(); /* fills the table below */
     acre__ledger_ended(acre__ledger_driver(), result);
     return result;
 }
@@ -68,6 +73,8 @@ CUresult cuCtxDestroy(CUcontext ctx) {
     CUresult (*driver)(CUcontext);
     void *address = acre__shim_driver(SHIM_HOOK_cuCtxDestroy);
     struct acre_ledger_caller before;
+    if (!address)
+        return CUDA_ERROR_NOT_FOUND;
     memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, "cuCtxDestroy", __builtin_return_address(0));
     acre__ledger_ending();
@@ -80,6 +87,8 @@ static CUresult hooks_primary(const char *name, enum shim_hook hook, CUdevice de
     CUresult (*driver)(CUdevice);
     void *address = acre__shim_driver(hook);
     struct acre_ledger_caller before;
+    if (!address)
+        return CUDA_ERROR_NOT_FOUND;
     memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, name, caller);
     acre__ledger_ending();
@@ -104,6 +113,8 @@ CUresult cuGetProcAddress_v2(const char *name, void **function_out, int version,
                              CUdriverProcAddressQueryResult *status_out) {
     CUresult (*driver)(const char *, void **, int, uint64_t, CUdriverProcAddressQueryResult *);
     void *address = acre__shim_driver(SHIM_HOOK_cuGetProcAddress_v2);
+    if (!address)
+        return CUDA_ERROR_NOT_FOUND;
     memcpy(&driver, &address, sizeof driver);
     CUresult result = driver(name, function_out, version, flags, status_out);
     if (!result && function_out)
@@ -114,6 +125,8 @@ CUresult cuGetProcAddress_v2(const char *name, void **function_out, int version,
 CUresult cuGetProcAddress(const char *name, void **function_out, int version, uint64_t flags) {
     CUresult (*driver)(const char *, void **, int, uint64_t);
     void *address = acre__shim_driver(SHIM_HOOK_cuGetProcAddress);
+    if (!address)
+        return CUDA_ERROR_NOT_FOUND;
     memcpy(&driver, &address, sizeof driver);
     CUresult result = driver(name, function_out, version, flags);
     if (!result && function_out)

@@ -1,12 +1,11 @@
 /* The table behind the hooks, and the pointers that they replace; see shim.h. */
-#include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <stddef.h>
+#include <string.h>
 
-#include "base/status.h"
 #include "elf_find.h"
 #include "shim.h"
 #include "shim_hooks.h"
@@ -22,19 +21,40 @@ static struct shim_row shim_rows[] = {SHIM_HOOKS(SHIM_ROW)};
 enum { SHIM_ROWS = sizeof shim_rows / sizeof shim_rows[0] };
 
 static struct {
-    pthread_once_t once;
-    _Atomic int has_rows; /* shim_rows is complete */
+    _Atomic int has_rows;   /* shim_rows is complete */
+    _Atomic int is_loading; /* a thread fills the table */
     struct acre__driver driver, live;
     _Atomic(const struct acre__driver *) table; /* &live, once it is complete */
     _Atomic int is_used;
-} shim = {.once = PTHREAD_ONCE_INIT};
+} shim;
 
 /* ---- the driver's own functions ---- */
 
-/* In place of dlsym, which may return hooks. `handle` is that of the driver's library. */
-static void *shim_symbol(void *handle, const char *name) {
-    struct link_map *object = NULL;
-    return dlinfo(handle, RTLD_DI_LINKMAP, &object) == 0 ? acre__elf_find(object, name) : NULL;
+/* The driver's library: the first object with this name that a program has loaded. */
+struct shim_library {
+    struct link_map map;
+    int is_found;
+};
+
+static int shim_look(struct dl_phdr_info *info, size_t bytes, void *user) {
+    struct shim_library *library = user;
+    (void)bytes;
+    struct link_map map = {.l_addr = info->dlpi_addr};
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            map.l_ld = (ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    }
+    if (!map.l_ld || !acre__elf_has_soname(&map, "libcuda.so.1"))
+        return 0;
+    *library = (struct shim_library){map, 1};
+    return 1;
+}
+
+/* Neither dlopen, which takes the loader's lock, nor dlsym, which may return hooks. */
+static struct shim_library shim_library(void) {
+    struct shim_library library = {{0}, 0};
+    (void)dl_iterate_phdr(shim_look, &library);
+    return library;
 }
 
 /* Finds the functions that have hooks, without a driver call. Returns 0 if the program has not
@@ -42,17 +62,13 @@ static void *shim_symbol(void *handle, const char *name) {
 static int shim_find_rows(void) {
     if (atomic_load_explicit(&shim.has_rows, memory_order_acquire))
         return 1;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    for (size_t i = 0; library && i < SHIM_ROWS; i++)
-        __atomic_store_n(&shim_rows[i].driver, shim_symbol(library, shim_rows[i].symbol),
+    struct shim_library library = shim_library();
+    for (size_t i = 0; library.is_found && i < SHIM_ROWS; i++)
+        __atomic_store_n(&shim_rows[i].driver, acre__elf_find(&library.map, shim_rows[i].symbol),
                          __ATOMIC_RELAXED);
-    atomic_store_explicit(&shim.has_rows, library != NULL, memory_order_release);
-    return library != NULL;
-}
-
-static void shim_end(const char *why) {
-    fprintf(stderr, "acre: the shim cannot find the CUDA driver that the program calls: %s\n", why);
-    abort();
+    if (library.is_found)
+        atomic_store_explicit(&shim.has_rows, 1, memory_order_release);
+    return library.is_found;
 }
 
 static CUresult shim_cuInit(unsigned int flags) {
@@ -71,12 +87,36 @@ static void shim_in_child(void) {
     acre__ledger_forget();
 }
 
-static void shim_begin(void) {
-    acre__driver_symbol = shim_symbol;
-    if (acre__driver_cuda_load(NULL, &shim.driver))
-        shim_end(acre_last_detail());
-    if (!shim_find_rows())
-        shim_end("libcuda.so.1 is not loaded");
+/* Functions that a driver lacks. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define SHIM_LACKS(name, symbol, version, need, sticky, calls, moved, params, args)                \
+    static CUresult lacks_##name params {                                                          \
+        return CUDA_ERROR_NOT_SUPPORTED;                                                           \
+    }
+ACRE__DRIVER_LIST(SHIM_LACKS)
+#pragma GCC diagnostic pop
+
+static const struct acre__driver shim_lacks = {
+#define SHIM_LACKS_ENTRY(name, symbol, version, need, sticky, calls, moved, params, args)          \
+    .name = lacks_##name,
+    ACRE__DRIVER_LIST(SHIM_LACKS_ENTRY)};
+
+struct shim_entry {
+    const char *symbol;
+    size_t offset; /* in struct acre__driver */
+};
+#define SHIM_ENTRY(name, symbol, version, need, sticky, calls, moved, params, args)                \
+    {#symbol, offsetof(struct acre__driver, name)},
+static const struct shim_entry shim_entries[] = {ACRE__DRIVER_LIST(SHIM_ENTRY)};
+
+static void shim_fill(const struct link_map *library) {
+    shim.driver = shim_lacks;
+    for (size_t i = 0; i < sizeof shim_entries / sizeof shim_entries[0]; i++) {
+        void *address = acre__elf_find(library, shim_entries[i].symbol);
+        if (address)
+            memcpy((char *)&shim.driver + shim_entries[i].offset, &address, sizeof address);
+    }
     shim.live = shim.driver;
     acre__ledger_wrap(&shim.live, &shim.driver);
     shim.live.cuInit = shim_cuInit;
@@ -84,18 +124,24 @@ static void shim_begin(void) {
     atomic_store_explicit(&shim.table, &shim.live, memory_order_release);
 }
 
+/* One thread fills the table, and the others wait for it. It makes no driver call and does not use
+ * the dynamic loader, in whose lock one of the others may be. */
 const struct acre__driver *acre__shim_table(void) {
-    const struct acre__driver *table = atomic_load_explicit(&shim.table, memory_order_acquire);
-    if (table)
-        return table;
-    pthread_once(&shim.once, shim_begin);
-    return atomic_load_explicit(&shim.table, memory_order_acquire);
+    const struct acre__driver *table;
+    while (!(table = atomic_load_explicit(&shim.table, memory_order_acquire))) {
+        struct shim_library library = shim_library();
+        if (!library.is_found) /* the program has a hook in place of a weak reference, perhaps */
+            return &shim_lacks;
+        if (!atomic_exchange_explicit(&shim.is_loading, 1, memory_order_acquire))
+            shim_fill(&library.map);
+        else
+            sched_yield();
+    }
+    return table;
 }
 
 void *acre__shim_driver(enum shim_hook hook) {
-    if (!shim_find_rows())
-        shim_end("libcuda.so.1 is not loaded");
-    return shim_rows[hook].driver;
+    return shim_find_rows() ? shim_rows[hook].driver : NULL;
 }
 
 void *acre_shim_swap(void *function) {

@@ -69,10 +69,6 @@ acre_status acre__driver_cuda(const struct acre__driver **out);
  */
 acre_status acre__driver_cuda_load(const char *library, struct acre__driver *table);
 
-/* In place of dlsym while the table is filled; NULL: dlsym. For the shim, under which dlsym may
- * return hooks (shim/shim_table.c). */
-extern void *(*acre__driver_symbol)(void *library, const char *name);
-
 /* 1 when the driver has the function, 0 when the entry only returns CUDA_ERROR_NOT_SUPPORTED. */
 int acre__driver_has(const struct acre__driver *drv, enum acre__driver_entry entry);
 #define ACRE__DRIVER_HAS(drv, name) acre__driver_has((drv), ACRE__ENTRY_##name)

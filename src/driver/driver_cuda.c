@@ -69,12 +69,6 @@ struct cuda_entry {
 
 static const struct cuda_entry cuda_entries[ACRE__ENTRY_COUNT] = {ACRE__DRIVER_LIST(CUDA_ENTRY)};
 
-void *(*acre__driver_symbol)(void *library, const char *name);
-
-static void *cuda_symbol(void *library, const char *name) {
-    return acre__driver_symbol ? acre__driver_symbol(library, name) : dlsym(library, name);
-}
-
 /* ---- loading --------------------------------------------------------------------------------- */
 
 /* The address of one entry, or NULL. `*code` is the result of cuGetProcAddress. */
@@ -96,7 +90,7 @@ static void *cuda_find(const struct cuda_library *lib, const struct cuda_entry *
     if (*code != CUDA_SUCCESS)
         address = NULL;
     if (address == NULL && *code != CUDA_ERROR_STUB_LIBRARY)
-        address = cuda_symbol(lib->handle, entry->symbol);
+        address = dlsym(lib->handle, entry->symbol);
     return address;
 }
 
@@ -111,8 +105,8 @@ static acre_status cuda_open(const char *path, struct cuda_library *lib) {
         return acre__fail(ACRE_E_NO_DRIVER, "cannot load the CUDA driver %s: %s", path,
                           why != NULL ? why : "no reason given");
     }
-    v2 = cuda_symbol(lib->handle, "cuGetProcAddress_v2");
-    v1 = v2 != NULL ? NULL : cuda_symbol(lib->handle, "cuGetProcAddress");
+    v2 = dlsym(lib->handle, "cuGetProcAddress_v2");
+    v1 = v2 != NULL ? NULL : dlsym(lib->handle, "cuGetProcAddress");
     if (v1 == NULL && v2 == NULL) {
         dlclose(lib->handle);
         return acre__fail(ACRE_E_DRIVER_OLD,

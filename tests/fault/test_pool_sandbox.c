@@ -127,7 +127,7 @@ static void child_traces(void) {
     int mapped = 0;
     api_must(acre_log_set(count_mapped, &mapped, ACRE_LOG_WARN) == ACRE_OK);
     api_must(acre_trace_stop() == ACRE_OK);
-    api_must(mapped == IS_CHEAP);
+    api_must(mapped <= IS_CHEAP); /* 0: all threads have noticed in the meantime */
     trace_begin(path);
     uint64_t now = atomic_load(&world.operations);
     api_must(wait_for(now + 20000));
