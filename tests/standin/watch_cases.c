@@ -112,7 +112,10 @@ static int by_next(void) {
 }
 
 static int by_nothing(void) {
-    return dlsym(driver, "cuNoSuchFunction") == NULL && dlsym(RTLD_DEFAULT, "cuInit") != NULL;
+    int is_ok = dlsym(driver, "cuNoSuchFunction") == NULL && dlerror() != NULL;
+    /* One function with a hook, and one without. */
+    return is_ok && dlsym(RTLD_DEFAULT, "cuInit") && dlsym(RTLD_DEFAULT, "cuMemGetInfo_v2") &&
+           dlerror() == NULL;
 }
 
 int main(int count, char **ways) {
