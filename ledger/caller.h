@@ -1,14 +1,14 @@
 /* The caller that the ledger records for allocations and refused calls of this thread, and messages
- * of the stand-ins.
+ * to the user.
  *
- * A stand-in is a library with NVIDIA's file name and functions over the soft driver: libcuda.so.1
- * (driver_*.c) and, on top of it, libcudart.so.13 (runtime_*.c). Each exported function is a door.
- * A door records on entry which CUDA call the program made and from where, so that a leak report
- * can name both. The runtime's doors call the driver's doors. The outermost door counts, because it
- * is the call in the program's source.
+ * The exported functions of the libraries that contain the ledger are doors: those of the stand-ins
+ * (standin/), and the hooks of the shim (shim/). A door records on entry which CUDA call the
+ * program made and from where, so that a leak report can name both. Doors call other doors, as the
+ * stand-in of the runtime calls that of the driver. The outermost one counts, because it is the
+ * call in the program's source.
  *
- * These functions are in libcuda.so.1 under the version ACRE_PRIVATE, because they are not part of
- * CUDA. Threads: any; each thread has its own caller. */
+ * The stand-in of libcuda.so.1 exports these functions under the version ACRE_PRIVATE, because they
+ * are not part of CUDA. Threads: any; each thread has its own caller. */
 #ifndef ACRE_LEDGER_CALLER_H
 #define ACRE_LEDGER_CALLER_H
 

@@ -6,8 +6,8 @@
  *
  * Threads: any. One mutex, which is the last that a thread takes: it is never held during a call of
  * the driver or of the ledger. Without a report every function is a no-op. */
-#ifndef ACRE_STANDIN_LEDGER_RECORD_H
-#define ACRE_STANDIN_LEDGER_RECORD_H
+#ifndef ACRE_LEDGER_LEDGER_RECORD_H
+#define ACRE_LEDGER_LEDGER_RECORD_H
 
 #include <stddef.h>
 #include <stdint.h>

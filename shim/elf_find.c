@@ -20,17 +20,13 @@ static int elf_same(const char *a, const char *b) {
     return *a == *b;
 }
 
-const char *acre__elf_file(const char *path) {
+int acre__elf_is_named(const char *path, const char *file) {
     const char *last = path;
     for (const char *at = path; *at; at++) {
         if (*at == '/')
             last = at + 1;
     }
-    return last;
-}
-
-int acre__elf_is_named(const char *path, const char *file) {
-    return elf_same(acre__elf_file(path), file);
+    return elf_same(last, file);
 }
 
 /* glibc has added the load address to these values on most machines, but not on all. */

@@ -12,9 +12,8 @@ void *acre__elf_find(const struct link_map *object, const char *name);
 /* Returns 1 if the object's DT_SONAME is `name`. */
 int acre__elf_has_soname(const struct link_map *object, const char *name);
 
-/* Returns the file name at the end of a path, and whether it is `file`. An object without a path,
- * such as the program, has an empty one. */
-const char *acre__elf_file(const char *path);
+/* Returns 1 if the path ends in this file name. An object without a path, such as the program, has
+ * an empty one. */
 int acre__elf_is_named(const char *path, const char *file);
 
 #endif
