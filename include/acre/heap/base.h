@@ -70,6 +70,7 @@ template <class type> ACRE__HEAP_FN type acre__heap_apart(type function) {
 #endif
 /* In front of a loop: it is not unrolled, which would take more code and registers. */
 #define ACRE__HEAP_ROLLED _Pragma("unroll 1")
+#define ACRE__HEAP_FOURFOLD _Pragma("unroll 4")
 /* Computes what depends on a pointer from here on, not in front of the loop, which would keep it in
  * registers during the loop. */
 #define ACRE__HEAP_HERE(pointer) asm volatile("" : "+l"(pointer))
@@ -315,6 +316,7 @@ ACRE__HEAP_FN uint64_t acre__heap_union(uint32_t peers, uint64_t bits) {
 #define ACRE__HEAP_CALL(function, ...) function(__VA_ARGS__)
 #define ACRE__HEAP_NEAR(function, ...) function(__VA_ARGS__)
 #define ACRE__HEAP_ROLLED
+#define ACRE__HEAP_FOURFOLD
 #define ACRE__HEAP_HERE(pointer) ((void)0)
 
 #ifdef ACRE_TEST_POINTS

@@ -248,18 +248,19 @@ ACRE__HEAP_FN uint64_t acre__heap_first(acre__heap h, uint32_t size_class, uint3
 ACRE__HEAP_BODY uint64_t acre__heap_malloc_slot(uint32_t size_class, acre__heap h) {
     uint32_t mask = acre__heap_active(), peers = acre__heap_group(mask, size_class);
     uint32_t leader = acre__heap_ctz32(peers), count = acre__heap_popc32(peers);
-    uint32_t rank = acre__heap_popc32(peers & ((1u << acre__heap_lane()) - 1)), is_leader = !rank;
+    uint32_t rank = acre__heap_popc32(peers & ((1u << acre__heap_lane()) - 1));
     acre__heap_reserved reserved;
     reserved.count = 0;
-    uint64_t grant = is_leader ? acre__heap_first(h, size_class, count) : 0;
+    uint64_t grant = rank == 0 ? acre__heap_first(h, size_class, count) : 0;
     grant = acre__heap_shfl(mask, grant, leader);
     uint32_t got = ACRE__HEAP_GRANTED(grant);
     uint64_t at = rank < got ? acre__heap_granted(size_class, grant, 0, rank) : ACRE__HEAP_NOWHERE;
     /* `rank` and `count` are those among the lanes that still want a block. */
     for (rank -= got, count -= got; acre__heap_ballot(mask, count != 0); rank -= got) {
         uint64_t bits = 0, refill = grant;
+        ACRE__HEAP_HERE(h.control);
         grant = 0;
-        if (is_leader && count) {
+        if (acre__heap_lane() == leader && count) {
             grant = ACRE__HEAP_GO_ON(acre__heap_next, ACRE__HEAP_WANT(size_class, count), h, refill,
                                      &reserved);
             bits = ACRE__HEAP_IS_BITS(grant) ? reserved.bits : 0;

@@ -163,9 +163,10 @@ ACRE__HEAP_FN void acre__heap_note_more(acre__heap h, uint32_t segment, uint32_t
     uint64_t bit = (uint64_t)1 << (segment & 63);
     uint32_t up = 0;
     ACRE__HEAP_HERE(h.control);
-    for (uint32_t i = 0; i < ACRE__HEAP_RUNS; i++) {
+    ACRE__HEAP_ROLLED
+    for (uint32_t i = from; i < to; i++) {
         uint64_t *word = acre__heap_tree(h, i) + acre__heap_level(0) + (segment >> 6);
-        if (i >= from && i < to && !acre__heap_or64(word, bit, chip))
+        if (!acre__heap_or64(word, bit, chip))
             up |= 1u << i;
     }
     ACRE__HEAP_ROLLED
@@ -180,7 +181,6 @@ ACRE__HEAP_FN uint32_t acre__heap_note_less(acre__heap h, uint32_t segment, uint
                                             uint32_t to) {
     uint64_t bit = (uint64_t)1 << (segment & 63);
     uint32_t up = 0;
-    ACRE__HEAP_HERE(h.control);
     for (uint32_t i = 0; i < ACRE__HEAP_RUNS; i++) {
         uint64_t *word = acre__heap_tree(h, i) + acre__heap_level(0) + (segment >> 6);
         if (i >= from && i < to && acre__heap_and64(word, ~bit, chip) == bit)
@@ -191,7 +191,6 @@ ACRE__HEAP_FN uint32_t acre__heap_note_less(acre__heap h, uint32_t segment, uint
 
 /* Clears the bits above the leaf of a segment in some trees. */
 ACRE__HEAP_FN void acre__heap_note_empty(acre__heap h, uint32_t segment, uint32_t trees) {
-    ACRE__HEAP_HERE(h.control);
     ACRE__HEAP_ROLLED
     for (; trees; trees &= trees - 1)
         acre__heap_tree_clear_up(acre__heap_tree(h, acre__heap_ctz32(trees)), segment >> 6);
@@ -679,6 +678,7 @@ ACRE__HEAP_FN uint32_t acre__heap_clear_word(acre__heap h, uint32_t word) {
 /* Frees the pages on all desks. Returns as acre__heap_clear_word does. */
 ACRE__HEAP_SLOW uint32_t acre__heap_clear_desks(acre__heap h) {
     uint32_t some = 0, any = 0;
+    ACRE__HEAP_FOURFOLD
     for (uint32_t i = 0; i < 1u << (ACRE__HEAP_DESKS_LOG2 - 6); i++)
         some |= (uint32_t)(acre__heap_load64(&h.control->desked[i], relaxed) != 0) << i;
     ACRE__HEAP_ROLLED
