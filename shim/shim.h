@@ -4,7 +4,8 @@
  * A hook is an exported function with the driver's own name, including the version suffix. A gate
  * makes programs call hooks instead of the driver: libacre_gate.so (gate_audit.c) or
  * libacre_dlsym.so (gate_preload.c). A hook calls the entry of the same name in one table: the
- * driver's functions, wrapped by the ledger (ledger/), which records memory by caller.
+ * driver's functions, or those that serve memory from acre's pool (shim_serve.h), wrapped by the
+ * ledger (ledger/), which records memory by caller.
  *
  * The shim makes no driver call until the program calls a hook, and none of its own at exit: a
  * profiler refuses programs in which another library has used CUDA first.
@@ -65,7 +66,25 @@ typedef void (*shim_function)(void);
     X(cuDevicePrimaryCtxRelease)                                                                   \
     X(cuDevicePrimaryCtxRelease_v2)                                                                \
     X(cuDevicePrimaryCtxReset)                                                                     \
-    X(cuDevicePrimaryCtxReset_v2)
+    X(cuDevicePrimaryCtxReset_v2)                                                                  \
+    X(cuMemGetInfo_v2)                                                                             \
+    X(cuMemGetAddressRange_v2)                                                                     \
+    X(cuPointerGetAttribute)                                                                       \
+    X(cuPointerGetAttributes)                                                                      \
+    X(cuPointerSetAttribute)                                                                       \
+    X(cuStreamBeginCapture)                                                                        \
+    X(cuStreamBeginCapture_ptsz)                                                                   \
+    X(cuStreamBeginCapture_v2)                                                                     \
+    X(cuStreamBeginCapture_v2_ptsz)                                                                \
+    X(cuStreamBeginCaptureToGraph)                                                                 \
+    X(cuStreamBeginCaptureToGraph_ptsz)                                                            \
+    X(cuStreamEndCapture)                                                                          \
+    X(cuStreamEndCapture_ptsz)                                                                     \
+    X(cuStreamDestroy)                                                                             \
+    X(cuStreamDestroy_v2)                                                                          \
+    X(cuModuleLoadData)                                                                            \
+    X(cuModuleLoadDataEx)                                                                          \
+    X(cuGraphInstantiateWithFlags)
 
 /* Returns the table that hooks call, never NULL. It is filled from the symbols of the driver that
  * the program has loaded, without a driver call. Without a driver its functions return

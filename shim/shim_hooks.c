@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "caller.h"
+#include "shim_serve.h"
 
 /* One for each function of the list; the linker drops those that shim.map does not export. */
 #define HOOK(name, symbol, version, need, sticky, calls, moved, params, args)                      \
@@ -40,6 +41,60 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream) {
     struct acre_ledger_caller before;
     acre_ledger_enter(&before, "cuMemFreeAsync", __builtin_return_address(0));
     return acre__ledger_end(&before, acre__shim_table()->cuMemFreeAsync(ptr, hooks_own(stream)));
+}
+
+CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode) {
+    return acre__shim_table()->cuStreamBeginCapture(hooks_own(stream), mode);
+}
+
+CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph_out) {
+    return acre__shim_table()->cuStreamEndCapture(hooks_own(stream), graph_out);
+}
+
+/* ---- forms that the table does not have ---- */
+
+/* The first form has the mode of a capture that is global. */
+CUresult cuStreamBeginCapture(CUstream stream) {
+    return acre__shim_table()->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+CUresult cuStreamBeginCapture_ptsz(CUstream stream) {
+    return cuStreamBeginCapture(hooks_own(stream));
+}
+
+CUresult cuStreamDestroy(CUstream stream) {
+    return acre__shim_table()->cuStreamDestroy(stream);
+}
+
+static CUresult hooks_capture_to(enum shim_hook hook, CUstream stream, CUgraph graph,
+                                 const CUgraphNode *dependencies, const void *edges, size_t count,
+                                 CUstreamCaptureMode mode) {
+    CUresult (*driver)(CUstream, CUgraph, const CUgraphNode *, const void *, size_t,
+                       CUstreamCaptureMode);
+    void *address = acre__shim_driver(hook);
+    if (!address)
+        return CUDA_ERROR_NOT_FOUND;
+    memcpy(&driver, &address, sizeof driver);
+    (void)acre__shim_table(); /* the capture is noted there */
+    acre__serve_capturing(stream);
+    CUresult result = driver(stream, graph, dependencies, edges, count, mode);
+    if (result)
+        acre__serve_captured(stream);
+    return result;
+}
+
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
+                                     const CUgraphNode *dependencies, const void *edges,
+                                     size_t count, CUstreamCaptureMode mode) {
+    return hooks_capture_to(SHIM_HOOK_cuStreamBeginCaptureToGraph, stream, graph, dependencies,
+                            edges, count, mode);
+}
+
+CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
+                                          const CUgraphNode *dependencies, const void *edges,
+                                          size_t count, CUstreamCaptureMode mode) {
+    return hooks_capture_to(SHIM_HOOK_cuStreamBeginCaptureToGraph, hooks_own(stream), graph,
+                            dependencies, edges, count, mode);
 }
 
 /* ---- older forms, which the driver itself must see ----
@@ -92,7 +147,11 @@ static CUresult hooks_primary(const char *name, enum shim_hook hook, CUdevice de
     memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, name, caller);
     acre__ledger_ending();
-    return acre__ledger_end(&before, hooks_ended(driver(dev)));
+    (void)acre__shim_table();
+    CUresult result = driver(dev);
+    if (!result)
+        acre__serve_context_ended(dev, hook == SHIM_HOOK_cuDevicePrimaryCtxReset);
+    return acre__ledger_end(&before, hooks_ended(result));
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {

@@ -28,6 +28,18 @@ SHIM_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ptr_out, size_t b
                                                   CUmemoryPool pool, CUstream stream);
 SHIM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream);
 SHIM_EXPORT CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags);
+SHIM_EXPORT CUresult cuStreamBeginCapture(CUstream stream);
+SHIM_EXPORT CUresult cuStreamBeginCapture_ptsz(CUstream stream);
+SHIM_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode);
+SHIM_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
+                                                 const CUgraphNode *dependencies, const void *edges,
+                                                 size_t count, CUstreamCaptureMode mode);
+SHIM_EXPORT CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
+                                                      const CUgraphNode *dependencies,
+                                                      const void *edges, size_t count,
+                                                      CUstreamCaptureMode mode);
+SHIM_EXPORT CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph_out);
+SHIM_EXPORT CUresult cuStreamDestroy(CUstream stream);
 SHIM_EXPORT CUresult cuCtxDestroy(CUcontext ctx);
 SHIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev);
 SHIM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev);

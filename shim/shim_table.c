@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "elf_find.h"
 #include "shim.h"
 #include "shim_hooks.h"
+#include "shim_serve.h"
 
 struct shim_row {
     const char *symbol;
@@ -21,9 +23,11 @@ static struct shim_row shim_rows[] = {SHIM_HOOKS(SHIM_ROW)};
 enum { SHIM_ROWS = sizeof shim_rows / sizeof shim_rows[0] };
 
 static struct {
-    _Atomic int has_rows;   /* shim_rows is complete */
-    _Atomic int is_loading; /* a thread fills the table */
-    struct acre__driver driver, live;
+    _Atomic int has_rows;                       /* shim_rows is complete */
+    _Atomic int is_loading;                     /* a thread fills the table */
+    struct acre__driver driver;                 /* the driver's own functions */
+    struct acre__driver served;                 /* with acre's pool, if the shim serves */
+    struct acre__driver live;                   /* with the ledger */
     _Atomic(const struct acre__driver *) table; /* &live, once it is complete */
     _Atomic int is_used;
 } shim;
@@ -72,7 +76,7 @@ static int shim_find_rows(void) {
 }
 
 static CUresult shim_cuInit(unsigned int flags) {
-    CUresult result = shim.driver.cuInit(flags);
+    CUresult result = shim.served.cuInit(flags);
     if (!result) {
         atomic_store_explicit(&shim.is_used, 1, memory_order_relaxed);
         acre__record_state(RUN_PROCESS_USED);
@@ -85,6 +89,7 @@ static CUresult shim_cuInit(unsigned int flags) {
 static void shim_in_child(void) {
     atomic_store_explicit(&shim.is_used, 0, memory_order_relaxed);
     acre__ledger_forget();
+    acre__serve_forget();
 }
 
 /* Functions that a driver lacks. */
@@ -110,15 +115,39 @@ struct shim_entry {
     {#symbol, offsetof(struct acre__driver, name)},
 static const struct shim_entry shim_entries[] = {ACRE__DRIVER_LIST(SHIM_ENTRY)};
 
+/* Returns 1 if ACRE_RUN has the word; ledger/ledger_run.c describes them. */
+static int shim_has_word(const char *words, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = words; at && (at = strstr(at, word)); at += length) {
+        if ((at == words || at[-1] == ',') && (at[length] == ',' || at[length] == '\0'))
+            return 1;
+    }
+    return 0;
+}
+
+static struct serve_options shim_options(void) {
+    const char *words = acre__config_string(ACRE__CONFIG_RUN);
+    return (struct serve_options){.is_on = shim_has_word(words, "serve"),
+                                  .defers = shim_has_word(words, "defer"),
+                                  .zeroes = shim_has_word(words, "zero"),
+                                  .ipc_is_real = shim_has_word(words, "ipc=driver")};
+}
+
 static void shim_fill(const struct link_map *library) {
+    struct serve_options options = shim_options();
     shim.driver = shim_lacks;
     for (size_t i = 0; i < sizeof shim_entries / sizeof shim_entries[0]; i++) {
         void *address = acre__elf_find(library, shim_entries[i].symbol);
         if (address)
             memcpy((char *)&shim.driver + shim_entries[i].offset, &address, sizeof address);
+        shim.driver.missing[i] = !address;
     }
-    shim.live = shim.driver;
-    acre__ledger_wrap(&shim.live, &shim.driver);
+    shim.driver.name = "cuda";
+    shim.served = shim.driver;
+    if (options.is_on)
+        acre__serve_wrap(&shim.served, &shim.driver, &options);
+    shim.live = shim.served;
+    acre__ledger_wrap(&shim.live, &shim.served);
     shim.live.cuInit = shim_cuInit;
     pthread_atfork(NULL, NULL, shim_in_child); /* fails when out of memory: children report, too */
     atomic_store_explicit(&shim.table, &shim.live, memory_order_release);

@@ -6,9 +6,17 @@
 #include "base/config.h"
 #include "base/run.h"
 
+static _Atomic int run_is_silent;
+
+void acre__run_never(void) {
+    atomic_store_explicit(&run_is_silent, 1, memory_order_relaxed);
+}
+
 /* Copies the function of that name in the stand-in. Returns 0 outside of `acre run`. */
 static int run_find(const char *name, void *function_out) {
-    void *found = acre__config_string(ACRE__CONFIG_RUN) ? dlsym(RTLD_DEFAULT, name) : NULL;
+    int is_silent = atomic_load_explicit(&run_is_silent, memory_order_relaxed);
+    void *found =
+        !is_silent && acre__config_string(ACRE__CONFIG_RUN) ? dlsym(RTLD_DEFAULT, name) : NULL;
     if (found)
         memcpy(function_out, &found, sizeof found);
     return found != NULL;

@@ -27,4 +27,7 @@ void acre__run_wrong(const char *text);
 /* `acre run` calls `fn` before it reports at exit. */
 void acre__run_at_exit(void (*fn)(void));
 
+/* Makes this copy of libacre report nothing: it is part of the shim, not of the program. */
+void acre__run_never(void);
+
 #endif

@@ -63,6 +63,12 @@ struct acre__driver {
 acre_status acre__driver_cuda(const struct acre__driver **out);
 
 /*
+ * Makes acre__driver_cuda return a copy of this table instead of the library's. For the shim, whose
+ * hooks a look-up of names would find. Call it before the first acre__driver_cuda.
+ */
+void acre__driver_cuda_use(const struct acre__driver *table);
+
+/*
  * Fills `table` from the library file `library` (NULL: libcuda.so.1); acre__driver_cuda uses it,
  * and tests pass other libraries. Keeps no state. After a failure the table is zeroed and the
  * library closed. After success the library stays loaded until the process ends.

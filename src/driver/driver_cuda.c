@@ -167,9 +167,19 @@ static struct {
     struct acre__driver table;
 } cuda_one = {.once = PTHREAD_ONCE_INIT};
 
+/* NULL: the library is loaded. */
+static const struct acre__driver *cuda_given;
+
+void acre__driver_cuda_use(const struct acre__driver *table) {
+    cuda_given = table;
+}
+
 static void cuda_load_once(void) {
-    cuda_one.status =
-        acre__driver_cuda_load(acre__config_string(ACRE__CONFIG_CUDA_LIBRARY), &cuda_one.table);
+    if (cuda_given)
+        cuda_one.table = *cuda_given;
+    else
+        cuda_one.status =
+            acre__driver_cuda_load(acre__config_string(ACRE__CONFIG_CUDA_LIBRARY), &cuda_one.table);
     if (cuda_one.status == ACRE_OK)
         acre__driver_count(&cuda_one.table);
     else

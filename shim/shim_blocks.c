@@ -1,0 +1,123 @@
+/* Records of the blocks that the shim serves; see shim_serve.h.
+ *
+ * Locks: one mutex, never held during another call. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "shim_serve.h"
+
+/* A reservation of acre. */
+struct blocks_range {
+    struct acre__node node; /* key: address */
+    size_t bytes;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct acre__tree live, ranges;
+    uint64_t ids;
+} blocks = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Ids of the driver's own memory are small numbers. */
+static const uint64_t BLOCKS_FIRST_ID = UINT64_C(1) << 40;
+
+int acre__blocks_add(struct serve_device *device, CUdeviceptr address, size_t bytes) {
+    struct serve_block *block = calloc(1, sizeof *block);
+    if (!block)
+        return 0;
+    block->node.key = address;
+    block->bytes = bytes;
+    block->device = device;
+    pthread_mutex_lock(&blocks.lock);
+    block->id = BLOCKS_FIRST_ID + blocks.ids++;
+    acre__tree_insert(&blocks.live, &block->node);
+    pthread_mutex_unlock(&blocks.lock);
+    return 1;
+}
+
+struct serve_block *acre__blocks_take(CUdeviceptr address) {
+    pthread_mutex_lock(&blocks.lock);
+    struct acre__node *node = acre__tree_find(&blocks.live, address);
+    if (node)
+        acre__tree_remove(&blocks.live, node);
+    pthread_mutex_unlock(&blocks.lock);
+    return acre__tree_entry(node, struct serve_block, node);
+}
+
+void acre__blocks_put_back(struct serve_block *block) {
+    pthread_mutex_lock(&blocks.lock);
+    acre__tree_insert(&blocks.live, &block->node);
+    pthread_mutex_unlock(&blocks.lock);
+}
+
+/* The block that contains the address. Called with the lock held. */
+static struct serve_block *blocks_at(CUdeviceptr address) {
+    struct serve_block *block =
+        acre__tree_entry(acre__tree_floor(&blocks.live, address), struct serve_block, node);
+    return block && address - block->node.key < block->bytes ? block : NULL;
+}
+
+int acre__blocks_find(CUdeviceptr address, struct serve_block *out) {
+    pthread_mutex_lock(&blocks.lock);
+    struct serve_block *block = blocks_at(address);
+    if (block)
+        *out = *block;
+    pthread_mutex_unlock(&blocks.lock);
+    return block != NULL;
+}
+
+void acre__blocks_set_sync(CUdeviceptr address, int is_sync) {
+    pthread_mutex_lock(&blocks.lock);
+    struct serve_block *block = blocks_at(address);
+    if (block)
+        block->is_sync = is_sync;
+    pthread_mutex_unlock(&blocks.lock);
+}
+
+void acre__blocks_forget(const struct serve_device *device) {
+    if (!device) { /* the parent may have held the lock */
+        pthread_mutex_init(&blocks.lock, NULL);
+        blocks.live = blocks.ranges = (struct acre__tree){0};
+        return;
+    }
+    pthread_mutex_lock(&blocks.lock);
+    struct acre__node *next, *node = acre__tree_first(&blocks.live);
+    for (; node; node = next) {
+        struct serve_block *block = acre__tree_entry(node, struct serve_block, node);
+        next = acre__tree_next(&blocks.live, node);
+        if (block->device == device) {
+            acre__tree_remove(&blocks.live, node);
+            free(block);
+        }
+    }
+    pthread_mutex_unlock(&blocks.lock);
+}
+
+void acre__blocks_reserved(CUdeviceptr address, size_t bytes, int is_reserved) {
+    struct blocks_range *range = is_reserved ? calloc(1, sizeof *range) : NULL;
+    if (is_reserved && !range)
+        return;
+    pthread_mutex_lock(&blocks.lock);
+    if (is_reserved) {
+        range->node.key = address;
+        range->bytes = bytes;
+        acre__tree_insert(&blocks.ranges, &range->node);
+    } else {
+        range =
+            acre__tree_entry(acre__tree_find(&blocks.ranges, address), struct blocks_range, node);
+        if (range)
+            acre__tree_remove(&blocks.ranges, &range->node);
+    }
+    pthread_mutex_unlock(&blocks.lock);
+    if (!is_reserved)
+        free(range);
+}
+
+int acre__blocks_owns(CUdeviceptr address) {
+    pthread_mutex_lock(&blocks.lock);
+    struct blocks_range *range =
+        acre__tree_entry(acre__tree_floor(&blocks.ranges, address), struct blocks_range, node);
+    int owns = range && address - range->node.key < range->bytes;
+    pthread_mutex_unlock(&blocks.lock);
+    return owns;
+}

@@ -1,0 +1,387 @@
+/* Devices, allocation and frees; see shim_serve.h.
+ *
+ * Locks: one mutex, held while a device is opened or closed, which calls acre. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/run.h"
+#include "shim_serve.h"
+
+enum { SERVE_DEVICES = 64, SERVE_ALIGNMENT = 512 };
+static const size_t SERVE_IPC_BYTES = (size_t)2 << 20;
+
+struct serve_state acre__serve;
+
+static struct {
+    pthread_mutex_t lock;
+    struct serve_device devices[SERVE_DEVICES];
+    struct acre__driver acre; /* the table that acre uses */
+} serve = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Set while a thread closes a device whose context is gone: the driver may crash on handles of
+ * streams and events that were destroyed with it. */
+static _Thread_local int serve_is_gone;
+
+/* ---- the table that acre uses ---- */
+
+/* No reference is kept: the program's own keep the context, and its last release destroys it. */
+static CUresult own_retain(CUcontext *ctx_out, CUdevice dev) {
+    CUresult result = acre__serve.inner->cuDevicePrimaryCtxRetain(ctx_out, dev);
+    if (!result)
+        result = acre__serve.inner->cuDevicePrimaryCtxRelease(dev);
+    return result;
+}
+
+static CUresult own_release(CUdevice dev) {
+    (void)dev;
+    return CUDA_SUCCESS;
+}
+
+static CUresult own_reserve(CUdeviceptr *ptr_out, size_t bytes, size_t alignment, CUdeviceptr hint,
+                            unsigned long long flags) {
+    CUresult result =
+        acre__serve.inner->cuMemAddressReserve(ptr_out, bytes, alignment, hint, flags);
+    if (!result)
+        acre__blocks_reserved(*ptr_out, bytes, 1);
+    return result;
+}
+
+static CUresult own_unreserve(CUdeviceptr ptr, size_t bytes) {
+    CUresult result = acre__serve.inner->cuMemAddressFree(ptr, bytes);
+    if (!result)
+        acre__blocks_reserved(ptr, bytes, 0);
+    return result;
+}
+
+/* Other PCI devices can access the driver's plain memory, where they can access any. */
+static CUresult own_create(CUmemGenericAllocationHandle *handle_out, size_t bytes,
+                           const CUmemAllocationProp *prop, unsigned long long flags) {
+    CUmemAllocationProp wanted = *prop;
+    if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+        wanted.allocFlags.gpuDirectRDMACapable = 1;
+    CUresult result = acre__serve.inner->cuMemCreate(handle_out, bytes, &wanted, flags);
+    if (result && result != CUDA_ERROR_OUT_OF_MEMORY)
+        result = acre__serve.inner->cuMemCreate(handle_out, bytes, prop, flags);
+    return result;
+}
+
+/* Calls on streams, events and the context itself, which fail once it is gone. */
+#define OWN_GONE(name, params, args)                                                               \
+    static CUresult own_##name params {                                                            \
+        return serve_is_gone ? CUDA_ERROR_CONTEXT_IS_DESTROYED : acre__serve.inner->name args;     \
+    }
+OWN_GONE(cuStreamDestroy, (CUstream stream), (stream))
+OWN_GONE(cuStreamSynchronize, (CUstream stream), (stream))
+OWN_GONE(cuStreamQuery, (CUstream stream), (stream))
+OWN_GONE(cuEventDestroy, (CUevent event), (event))
+OWN_GONE(cuEventSynchronize, (CUevent event), (event))
+OWN_GONE(cuEventQuery, (CUevent event), (event))
+OWN_GONE(cuEventRecord, (CUevent event, CUstream stream), (event, stream))
+OWN_GONE(cuCtxSynchronize, (void), ())
+
+static void serve_make_own(void) {
+    serve.acre = *acre__serve.inner;
+    serve.acre.cuDevicePrimaryCtxRetain = own_retain;
+    serve.acre.cuDevicePrimaryCtxRelease = own_release;
+    serve.acre.cuMemAddressReserve = own_reserve;
+    serve.acre.cuMemAddressFree = own_unreserve;
+    serve.acre.cuMemCreate = own_create;
+    serve.acre.cuStreamDestroy = own_cuStreamDestroy;
+    serve.acre.cuStreamSynchronize = own_cuStreamSynchronize;
+    serve.acre.cuStreamQuery = own_cuStreamQuery;
+    serve.acre.cuEventDestroy = own_cuEventDestroy;
+    serve.acre.cuEventSynchronize = own_cuEventSynchronize;
+    serve.acre.cuEventQuery = own_cuEventQuery;
+    serve.acre.cuEventRecord = own_cuEventRecord;
+    serve.acre.cuCtxSynchronize = own_cuCtxSynchronize;
+}
+
+/* ---- devices ---- */
+
+/* Finds the device whose primary context this is. Returns 0 for another context. */
+static int serve_find_primary(CUcontext ctx, CUdevice *dev_out) {
+    const struct acre__driver *drv = acre__serve.inner;
+    unsigned int flags;
+    int is_active = 0;
+    CUcontext primary = NULL;
+    return !drv->cuCtxGetDevice(dev_out) && *dev_out >= 0 && *dev_out < SERVE_DEVICES &&
+           !drv->cuDevicePrimaryCtxGetState(*dev_out, &flags, &is_active) && is_active &&
+           !own_retain(&primary, *dev_out) && primary == ctx;
+}
+
+static int serve_make(struct serve_device *device, CUdevice dev) {
+    acre_pool_options options = {.struct_size = sizeof options,
+                                 .flags = acre__serve.options.zeroes ? ACRE_POOL_ZERO : 0};
+    char name[32];
+    snprintf(name, sizeof name, "cuda:%d", (int)dev);
+    if (acre_open(name, NULL, &device->device))
+        return 0;
+    if (acre_stream_create(device->device, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE,
+                           &device->stream) ||
+        acre_pool_create(device->device, &options, &device->pool)) {
+        (void)acre_close(device->device);
+        return 0;
+    }
+    device->dev = dev;
+    return 1;
+}
+
+/* Opens the device of a context that becomes current for the first time. */
+static struct serve_device *serve_open(CUcontext ctx) {
+    CUdevice dev;
+    if (!serve_find_primary(ctx, &dev))
+        return NULL;
+    struct serve_device *device = &serve.devices[dev];
+    pthread_mutex_lock(&serve.lock);
+    if (!atomic_load(&device->ctx) && serve_make(device, dev))
+        atomic_store(&device->ctx, ctx);
+    int is_open = atomic_load(&device->ctx) == ctx;
+    pthread_mutex_unlock(&serve.lock);
+    return is_open ? device : NULL;
+}
+
+struct serve_device *acre__serve_current(void) {
+    CUcontext ctx = NULL;
+    if (acre__serve.inner->cuCtxGetCurrent(&ctx) || !ctx)
+        return NULL;
+    for (int i = 0; i < SERVE_DEVICES; i++) {
+        if (atomic_load_explicit(&serve.devices[i].ctx, memory_order_acquire) == ctx)
+            return &serve.devices[i];
+    }
+    return serve_open(ctx);
+}
+
+CUresult acre__serve_wait(const struct serve_device *device) {
+    const struct acre__driver *drv = acre__serve.inner;
+    CUcontext ctx = atomic_load(&device->ctx), current = NULL, popped;
+    CUresult result = drv->cuCtxGetCurrent(&current);
+    if (result || current == ctx)
+        return result ? result : drv->cuCtxSynchronize();
+    result = drv->cuCtxPushCurrent(ctx);
+    if (result)
+        return result;
+    result = drv->cuCtxSynchronize();
+    (void)drv->cuCtxPopCurrent(&popped);
+    return result;
+}
+
+/* The context is gone, and the program's memory with it. What acre has mapped is left: it belongs
+ * to no context. */
+void acre__serve_context_ended(CUdevice dev, int is_reset) {
+    unsigned int flags;
+    int is_active = 0;
+    if (!acre__serve.options.is_on || dev < 0 || dev >= SERVE_DEVICES)
+        return;
+    struct serve_device *device = &serve.devices[dev];
+    if (!is_reset && !acre__serve.inner->cuDevicePrimaryCtxGetState(dev, &flags, &is_active) &&
+        is_active)
+        return;
+    pthread_mutex_lock(&serve.lock);
+    if (atomic_exchange(&device->ctx, NULL)) {
+        acre__captures_forget(device);
+        acre__blocks_forget(device);
+        serve_is_gone = 1;
+        (void)acre_close(device->device);
+        serve_is_gone = 0;
+    }
+    pthread_mutex_unlock(&serve.lock);
+}
+
+static CUresult serve_cuDevicePrimaryCtxRelease(CUdevice dev) {
+    CUresult result = acre__serve.inner->cuDevicePrimaryCtxRelease(dev);
+    if (!result)
+        acre__serve_context_ended(dev, 0);
+    return result;
+}
+
+static CUresult serve_cuDevicePrimaryCtxReset(CUdevice dev) {
+    CUresult result = acre__serve.inner->cuDevicePrimaryCtxReset(dev);
+    if (!result)
+        acre__serve_context_ended(dev, 1);
+    return result;
+}
+
+/* ---- allocation ---- */
+
+/* Releases idle memory of all devices. Returns 0 if there was none. */
+static int serve_trim(void) {
+    uint64_t before = 0, after = 0;
+    acre__captures_drain(1);
+    for (int i = 0; i < SERVE_DEVICES; i++) {
+        struct serve_device *device = &serve.devices[i];
+        acre_device_stats stats = {.struct_size = sizeof stats};
+        if (!atomic_load_explicit(&device->ctx, memory_order_acquire) ||
+            acre_device_get_stats(device->device, &stats))
+            continue;
+        before += stats.chunk_bytes;
+        (void)acre_pool_trim(device->pool, 0);
+        (void)acre_trim(device->device);
+        (void)acre_device_get_stats(device->device, &stats);
+        after += stats.chunk_bytes;
+    }
+    return after < before;
+}
+
+/* Returns the error of a context that a kernel has broken; the pool may not notice. */
+static CUresult serve_check(const struct serve_device *device) {
+    CUstreamCaptureStatus status;
+    return acre__serve.inner->cuStreamIsCapturing(device->stream, &status);
+}
+
+/* Allocates from the pool. Returns 0 if it cannot. */
+static int serve_from_pool(struct serve_device *device, size_t bytes, CUdeviceptr *ptr_out) {
+    void *p = NULL;
+    acre__captures_drain(0);
+    acre_status status = acre_pool_alloc(device->pool, bytes, SERVE_ALIGNMENT, device->stream, &p);
+    if (status) { /* memory that waits to be freed may be enough */
+        acre__captures_drain(1);
+        status = acre_pool_alloc(device->pool, bytes, SERVE_ALIGNMENT, device->stream, &p);
+    }
+    if (status)
+        return 0;
+    if ((acre__serve.options.zeroes && acre_stream_sync(device->device, device->stream)) ||
+        !acre__blocks_add(device, (CUdeviceptr)(uintptr_t)p, bytes)) {
+        (void)acre_pool_free(device->pool, p, device->stream);
+        return 0;
+    }
+    *ptr_out = (CUdeviceptr)(uintptr_t)p;
+    return 1;
+}
+
+/* The driver's own memory, if need be in place of memory that acre holds idle. */
+static CUresult serve_from_driver(size_t bytes, CUdeviceptr *ptr_out) {
+    CUresult result = acre__serve.inner->cuMemAlloc(ptr_out, bytes);
+    return result == CUDA_ERROR_OUT_OF_MEMORY && serve_trim()
+               ? acre__serve.inner->cuMemAlloc(ptr_out, bytes)
+               : result;
+}
+
+static CUresult serve_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
+    int is_plain =
+        !ptr_out || !bytes || (acre__serve.options.ipc_is_real && bytes >= SERVE_IPC_BYTES);
+    struct serve_device *device = is_plain ? NULL : acre__serve_current();
+    if (!device)
+        return acre__serve.inner->cuMemAlloc(ptr_out, bytes);
+    CUresult result = acre__captures_any() ? acre__captures_try_alloc() : serve_check(device);
+    if (result)
+        return result;
+    if (serve_from_pool(device, bytes, ptr_out))
+        return CUDA_SUCCESS;
+    return serve_from_driver(bytes, ptr_out);
+}
+
+/* Rows begin at multiples of 512 bytes, as the driver's do. */
+static CUresult serve_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, size_t width_bytes,
+                                      size_t rows, unsigned int element_bytes) {
+    int is_element = element_bytes == 4 || element_bytes == 8 || element_bytes == 16;
+    size_t pitch = (width_bytes + SERVE_ALIGNMENT - 1) / SERVE_ALIGNMENT * SERVE_ALIGNMENT;
+    if (!ptr_out || !pitch_out || !is_element || !width_bytes || !rows || pitch < width_bytes ||
+        pitch > SIZE_MAX / rows || !acre__serve_current())
+        return acre__serve.inner->cuMemAllocPitch(ptr_out, pitch_out, width_bytes, rows,
+                                                  element_bytes);
+    CUresult result = serve_cuMemAlloc(ptr_out, pitch * rows);
+    if (!result)
+        *pitch_out = pitch;
+    return result;
+}
+
+/* ---- frees ---- */
+
+static CUresult serve_cuMemFree(CUdeviceptr ptr) {
+    struct serve_block *block = ptr ? acre__blocks_take(ptr) : NULL;
+    if (!block) /* acre's addresses are no blocks of the driver's either */
+        return ptr && acre__blocks_owns(ptr) ? CUDA_ERROR_INVALID_VALUE
+                                             : acre__serve.inner->cuMemFree(ptr);
+    CUresult result = acre__captures_free(block);
+    if (result)
+        acre__blocks_put_back(block);
+    return result;
+}
+
+/* The driver accepts its plain memory here, too. */
+static CUresult serve_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
+    struct serve_block *block = ptr ? acre__blocks_take(ptr) : NULL;
+    if (!block)
+        return ptr && acre__blocks_owns(ptr) ? CUDA_ERROR_INVALID_VALUE
+                                             : acre__serve.inner->cuMemFreeAsync(ptr, stream);
+    CUresult result = serve_check(block->device);
+    if (!result && acre_pool_free(block->device->pool, (void *)(uintptr_t)block->node.key, stream))
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result)
+        acre__blocks_put_back(block);
+    else
+        free(block);
+    return result;
+}
+
+/* ---- other memory ----
+ *
+ * What acre holds idle must not make calls fail that get memory elsewhere. */
+
+#define SERVE_RETRY(name, params, args)                                                            \
+    static CUresult retry_##name params {                                                          \
+        CUresult result = acre__serve.inner->name args;                                            \
+        return result == CUDA_ERROR_OUT_OF_MEMORY && serve_trim() ? acre__serve.inner->name args   \
+                                                                  : result;                        \
+    }
+SERVE_RETRY(cuMemAllocManaged, (CUdeviceptr * ptr_out, size_t bytes, unsigned int flags),
+            (ptr_out, bytes, flags))
+SERVE_RETRY(cuMemAllocAsync, (CUdeviceptr * ptr_out, size_t bytes, CUstream stream),
+            (ptr_out, bytes, stream))
+SERVE_RETRY(cuMemAllocFromPoolAsync,
+            (CUdeviceptr * ptr_out, size_t bytes, CUmemoryPool pool, CUstream stream),
+            (ptr_out, bytes, pool, stream))
+SERVE_RETRY(cuMemCreate,
+            (CUmemGenericAllocationHandle * handle_out, size_t bytes,
+             const CUmemAllocationProp *prop, unsigned long long flags),
+            (handle_out, bytes, prop, flags))
+SERVE_RETRY(cuModuleLoadData, (CUmodule * module_out, const void *image), (module_out, image))
+SERVE_RETRY(cuModuleLoadDataEx,
+            (CUmodule * module_out, const void *image, unsigned int count, CUjit_option *options,
+             void **values),
+            (module_out, image, count, options, values))
+SERVE_RETRY(cuGraphInstantiateWithFlags,
+            (CUgraphExec * exec_out, CUgraph graph, unsigned long long flags),
+            (exec_out, graph, flags))
+
+static void serve_wrap_retries(struct acre__driver *table) {
+    table->cuMemAllocManaged = retry_cuMemAllocManaged;
+    table->cuMemAllocAsync = retry_cuMemAllocAsync;
+    table->cuMemAllocFromPoolAsync = retry_cuMemAllocFromPoolAsync;
+    table->cuMemCreate = retry_cuMemCreate;
+    table->cuModuleLoadData = retry_cuModuleLoadData;
+    table->cuModuleLoadDataEx = retry_cuModuleLoadDataEx;
+    table->cuGraphInstantiateWithFlags = retry_cuGraphInstantiateWithFlags;
+}
+
+/* ---- start ---- */
+
+void acre__serve_forget(void) {
+    if (!acre__serve.options.is_on)
+        return;
+    pthread_mutex_init(&serve.lock, NULL);
+    for (int i = 0; i < SERVE_DEVICES; i++)
+        atomic_store(&serve.devices[i].ctx, NULL);
+    acre__blocks_forget(NULL);
+    acre__captures_forget(NULL);
+}
+
+void acre__serve_wrap(struct acre__driver *table, const struct acre__driver *inner,
+                      const struct serve_options *options) {
+    acre__serve = (struct serve_state){inner, *options};
+    serve_make_own();
+    acre__driver_cuda_use(&serve.acre);
+    acre__run_never();
+    table->cuMemAlloc = serve_cuMemAlloc;
+    table->cuMemAllocPitch = serve_cuMemAllocPitch;
+    table->cuMemFree = serve_cuMemFree;
+    table->cuMemFreeAsync = serve_cuMemFreeAsync;
+    table->cuDevicePrimaryCtxRelease = serve_cuDevicePrimaryCtxRelease;
+    table->cuDevicePrimaryCtxReset = serve_cuDevicePrimaryCtxReset;
+    serve_wrap_retries(table);
+    acre__query_wrap(table);
+    acre__captures_wrap(table);
+}

@@ -1,0 +1,117 @@
+/* Serving: cuMemAlloc and cuMemFree from acre's pool, for programs that cannot be changed.
+ *
+ * A layer of the table behind the hooks, above the driver and below the ledger. Device memory that
+ * a program allocates while the primary context of a device is current comes from a pool of acre on
+ * that device. All other calls go to the driver. What the program can observe stays as it is with
+ * the driver: cuMemFree waits for the device's work, a block has its own range, attributes and id,
+ * and a call that the driver refuses during a capture is refused.
+ *
+ * acre runs in this library on a table of its own (shim_serve.c), which takes no reference to the
+ * primary context: the program's last release still destroys it. Blocks that the pool cannot serve
+ * come from the driver itself, with its error codes.
+ *
+ * Locks: each file says which it has. None is held during a call of acre or of the driver, except
+ * that of serve_open, which opens a device once, and captures_wait (shim_captures.c). */
+#ifndef ACRE_SHIM_SHIM_SERVE_H
+#define ACRE_SHIM_SHIM_SERVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acre.h"
+#include "base/tree.h"
+#include "driver/driver.h"
+
+/* How to serve; words of ACRE_RUN. */
+struct serve_options {
+    int is_on;       /* serve */
+    int defers;      /* defer: cuMemFree does not wait */
+    int zeroes;      /* zero: blocks are zeroed */
+    int ipc_is_real; /* ipc=driver: blocks of 2 MiB and more come from the driver */
+};
+
+/* Wraps functions of the table, which is a copy of `inner`. Called once, before other threads see
+ * the table. */
+void acre__serve_wrap(struct acre__driver *table, const struct acre__driver *inner,
+                      const struct serve_options *options);
+/* Forgets everything in a forked child, without a driver call. */
+void acre__serve_forget(void);
+/* After a driver call that may have destroyed the primary context of `dev`. */
+void acre__serve_context_ended(CUdevice dev, int is_reset);
+/* Around calls that begin and end captures, in forms that the table does not have. */
+void acre__serve_capturing(CUstream stream);
+void acre__serve_captured(CUstream stream);
+
+/* ---- devices (shim_serve.c) ---- */
+
+struct serve_device {
+    _Atomic(CUcontext) ctx; /* the primary context; NULL: not open */
+    CUdevice dev;
+    acre_device *device;
+    acre_pool *pool;
+    acre_stream stream; /* of all allocations and frees: memory that is free is free for all */
+};
+
+/* What all files need, set once by acre__serve_wrap. */
+struct serve_state {
+    const struct acre__driver *inner;
+    struct serve_options options;
+};
+extern struct serve_state acre__serve;
+
+/* Waits for all work of a device, whatever context is current. Returns the driver's error. */
+CUresult acre__serve_wait(const struct serve_device *device);
+/* Returns the device whose primary context is current; NULL: none, or it cannot be served. */
+struct serve_device *acre__serve_current(void);
+
+/* ---- live blocks (shim_blocks.c) ---- */
+
+struct serve_block {
+    struct acre__node node; /* key: address */
+    size_t bytes;           /* as requested */
+    struct serve_device *device;
+    uint64_t id;
+    int is_sync;              /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+    struct serve_block *next; /* in a list of blocks that wait to be freed */
+};
+
+/* Adds a live block. Returns 0 without memory for its record. */
+int acre__blocks_add(struct serve_device *device, CUdeviceptr address, size_t bytes);
+/* Takes the block at exactly this address out of the records; NULL: there is none. Put it back, or
+ * free it. */
+struct serve_block *acre__blocks_take(CUdeviceptr address);
+void acre__blocks_put_back(struct serve_block *block);
+/* Copies the block that contains the address; 0: there is none. */
+int acre__blocks_find(CUdeviceptr address, struct serve_block *out);
+void acre__blocks_set_sync(CUdeviceptr address, int is_sync);
+/* Forgets the blocks of a device; NULL: all, in a forked child. */
+void acre__blocks_forget(const struct serve_device *device);
+
+/* Addresses that acre has reserved. An address in one of these ranges that no live block contains
+ * is unknown to the program, although the driver knows it. */
+void acre__blocks_reserved(CUdeviceptr address, size_t bytes, int is_reserved);
+int acre__blocks_owns(CUdeviceptr address);
+
+/* ---- captures and frees that wait (shim_captures.c) ---- */
+
+/* Returns 1 while some stream is being captured. */
+int acre__captures_any(void);
+/* Asks the driver whether it would allocate or free memory now. Returns its error if it refuses,
+ * which also invalidates the captures, as it does for the program's own call. */
+CUresult acre__captures_try_alloc(void);
+CUresult acre__captures_try_free(void);
+/* Frees a block to its pool: after the device's work is done, or later if something is captured or
+ * frees are deferred. Returns the driver's error; the caller then still has the block. */
+CUresult acre__captures_free(struct serve_block *block);
+/* Frees blocks that wait and whose work is done. `waits`: waits for all of them, unless something
+ * is captured. */
+void acre__captures_drain(int waits);
+/* Drops the blocks of a device that wait; NULL: all, in a forked child. */
+void acre__captures_forget(const struct serve_device *device);
+void acre__captures_wrap(struct acre__driver *table);
+
+/* ---- queries (shim_query.c) ---- */
+
+void acre__query_wrap(struct acre__driver *table);
+
+#endif
