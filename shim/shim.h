@@ -84,7 +84,11 @@ typedef void (*shim_function)(void);
     X(cuStreamDestroy_v2)                                                                          \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleLoadDataEx)                                                                          \
-    X(cuGraphInstantiateWithFlags)
+    X(cuGraphInstantiateWithFlags)                                                                 \
+    X(cuIpcGetMemHandle)                                                                           \
+    X(cuIpcOpenMemHandle)                                                                          \
+    X(cuIpcOpenMemHandle_v2)                                                                       \
+    X(cuIpcCloseMemHandle)
 
 /* Returns the table that hooks call, never NULL. It is filled from the symbols of the driver that
  * the program has loaded, without a driver call. Without a driver its functions return

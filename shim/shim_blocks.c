@@ -21,13 +21,15 @@ static struct {
 /* Ids of the driver's own memory are small numbers. */
 static const uint64_t BLOCKS_FIRST_ID = UINT64_C(1) << 40;
 
-int acre__blocks_add(struct serve_device *device, CUdeviceptr address, size_t bytes) {
+int acre__blocks_add(struct serve_device *device, CUdeviceptr address, size_t bytes,
+                     int is_import) {
     struct serve_block *block = calloc(1, sizeof *block);
     if (!block)
         return 0;
     block->node.key = address;
     block->bytes = bytes;
     block->device = device;
+    block->is_import = is_import;
     pthread_mutex_lock(&blocks.lock);
     block->id = BLOCKS_FIRST_ID + blocks.ids++;
     acre__tree_insert(&blocks.live, &block->node);
@@ -35,13 +37,24 @@ int acre__blocks_add(struct serve_device *device, CUdeviceptr address, size_t by
     return 1;
 }
 
-struct serve_block *acre__blocks_take(CUdeviceptr address) {
+static struct serve_block *blocks_take(CUdeviceptr address, int is_import) {
     pthread_mutex_lock(&blocks.lock);
-    struct acre__node *node = acre__tree_find(&blocks.live, address);
-    if (node)
-        acre__tree_remove(&blocks.live, node);
+    struct serve_block *block =
+        acre__tree_entry(acre__tree_find(&blocks.live, address), struct serve_block, node);
+    if (block && block->is_import == is_import)
+        acre__tree_remove(&blocks.live, &block->node);
+    else
+        block = NULL;
     pthread_mutex_unlock(&blocks.lock);
-    return acre__tree_entry(node, struct serve_block, node);
+    return block;
+}
+
+struct serve_block *acre__blocks_take(CUdeviceptr address) {
+    return blocks_take(address, 0);
+}
+
+void acre__blocks_end_import(CUdeviceptr address) {
+    free(blocks_take(address, 1));
 }
 
 void acre__blocks_put_back(struct serve_block *block) {

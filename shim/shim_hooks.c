@@ -97,6 +97,38 @@ CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
                             dependencies, edges, count, mode);
 }
 
+static CUresult hooks_ipc_open(enum shim_hook hook, CUdeviceptr *ptr_out, CUipcMemHandle handle,
+                               unsigned int flags) {
+    CUresult (*driver)(CUdeviceptr *, CUipcMemHandle, unsigned int);
+    void *address = acre__shim_driver(hook);
+    (void)acre__shim_table();
+    if (acre__ipc_is_token(&handle))
+        return acre__ipc_open(ptr_out, &handle);
+    if (!address)
+        return CUDA_ERROR_NOT_FOUND;
+    memcpy(&driver, &address, sizeof driver);
+    return driver(ptr_out, handle, flags);
+}
+
+CUresult cuIpcOpenMemHandle(CUdeviceptr *ptr_out, CUipcMemHandle handle, unsigned int flags) {
+    return hooks_ipc_open(SHIM_HOOK_cuIpcOpenMemHandle, ptr_out, handle, flags);
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ptr_out, CUipcMemHandle handle, unsigned int flags) {
+    return hooks_ipc_open(SHIM_HOOK_cuIpcOpenMemHandle_v2, ptr_out, handle, flags);
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr ptr) {
+    CUresult (*driver)(CUdeviceptr), result;
+    void *address = acre__shim_driver(SHIM_HOOK_cuIpcCloseMemHandle);
+    if (acre__ipc_close(ptr, &result))
+        return result;
+    if (!address)
+        return CUDA_ERROR_NOT_FOUND;
+    memcpy(&driver, &address, sizeof driver);
+    return driver(ptr);
+}
+
 /* ---- older forms, which the driver itself must see ----
  *
  * A program that was linked with another driver may call one that this driver lacks. */

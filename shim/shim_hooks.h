@@ -40,6 +40,11 @@ SHIM_EXPORT CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph g
                                                       CUstreamCaptureMode mode);
 SHIM_EXPORT CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph_out);
 SHIM_EXPORT CUresult cuStreamDestroy(CUstream stream);
+SHIM_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *ptr_out, CUipcMemHandle handle,
+                                        unsigned int flags);
+SHIM_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ptr_out, CUipcMemHandle handle,
+                                           unsigned int flags);
+SHIM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr ptr);
 SHIM_EXPORT CUresult cuCtxDestroy(CUcontext ctx);
 SHIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev);
 SHIM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev);

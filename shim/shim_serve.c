@@ -56,12 +56,15 @@ static CUresult own_unreserve(CUdeviceptr ptr, size_t bytes) {
     return result;
 }
 
-/* Other PCI devices can access the driver's plain memory, where they can access any. */
+/* Other PCI devices can access the driver's plain memory, where they can access any, and other
+ * processes can open it. */
 static CUresult own_create(CUmemGenericAllocationHandle *handle_out, size_t bytes,
                            const CUmemAllocationProp *prop, unsigned long long flags) {
     CUmemAllocationProp wanted = *prop;
-    if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+    if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
         wanted.allocFlags.gpuDirectRDMACapable = 1;
+        wanted.requestedHandleTypes |= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    }
     CUresult result = acre__serve.inner->cuMemCreate(handle_out, bytes, &wanted, flags);
     if (result && result != CUDA_ERROR_OUT_OF_MEMORY)
         result = acre__serve.inner->cuMemCreate(handle_out, bytes, prop, flags);
@@ -243,7 +246,7 @@ static int serve_from_pool(struct serve_device *device, size_t bytes, CUdevicept
     if (status)
         return 0;
     if ((acre__serve.options.zeroes && acre_stream_sync(device->device, device->stream)) ||
-        !acre__blocks_add(device, (CUdeviceptr)(uintptr_t)p, bytes)) {
+        !acre__blocks_add(device, (CUdeviceptr)(uintptr_t)p, bytes, 0)) {
         (void)acre_pool_free(device->pool, p, device->stream);
         return 0;
     }
@@ -367,6 +370,7 @@ void acre__serve_forget(void) {
         atomic_store(&serve.devices[i].ctx, NULL);
     acre__blocks_forget(NULL);
     acre__captures_forget(NULL);
+    acre__ipc_forget();
 }
 
 void acre__serve_wrap(struct acre__driver *table, const struct acre__driver *inner,
@@ -384,4 +388,5 @@ void acre__serve_wrap(struct acre__driver *table, const struct acre__driver *inn
     serve_wrap_retries(table);
     acre__query_wrap(table);
     acre__captures_wrap(table);
+    acre__ipc_wrap(table);
 }

@@ -72,13 +72,15 @@ struct serve_block {
     struct serve_device *device;
     uint64_t id;
     int is_sync;              /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+    int is_import;            /* of another process: cuMemFree refuses it */
     struct serve_block *next; /* in a list of blocks that wait to be freed */
 };
 
 /* Adds a live block. Returns 0 without memory for its record. */
-int acre__blocks_add(struct serve_device *device, CUdeviceptr address, size_t bytes);
-/* Takes the block at exactly this address out of the records; NULL: there is none. Put it back, or
- * free it. */
+int acre__blocks_add(struct serve_device *device, CUdeviceptr address, size_t bytes, int is_import);
+void acre__blocks_end_import(CUdeviceptr address);
+/* Takes the program's own block at exactly this address out of the records; NULL: there is none.
+ * Put it back, or free it. */
 struct serve_block *acre__blocks_take(CUdeviceptr address);
 void acre__blocks_put_back(struct serve_block *block);
 /* Copies the block that contains the address; 0: there is none. */
@@ -109,6 +111,17 @@ void acre__captures_drain(int waits);
 /* Drops the blocks of a device that wait; NULL: all, in a forked child. */
 void acre__captures_forget(const struct serve_device *device);
 void acre__captures_wrap(struct acre__driver *table);
+
+/* ---- memory of other processes (shim_ipc.c) ---- */
+
+/* Returns 1 if the handle is one of the shim's, for acre__ipc_open. */
+int acre__ipc_is_token(const CUipcMemHandle *handle);
+CUresult acre__ipc_open(CUdeviceptr *ptr_out, const CUipcMemHandle *handle);
+/* Closes a block of another process. Returns 0 for any other address. */
+int acre__ipc_close(CUdeviceptr ptr, CUresult *result);
+/* In a forked child. */
+void acre__ipc_forget(void);
+void acre__ipc_wrap(struct acre__driver *table);
 
 /* ---- queries (shim_query.c) ---- */
 
