@@ -9,6 +9,7 @@
 #include "elf_find.h"
 #include "shim.h"
 #include "shim_hooks.h"
+#include "shim_limit.h"
 
 struct shim_row {
     const char *symbol;
@@ -21,9 +22,11 @@ static struct shim_row shim_rows[] = {SHIM_HOOKS(SHIM_ROW)};
 enum { SHIM_ROWS = sizeof shim_rows / sizeof shim_rows[0] };
 
 static struct {
-    _Atomic int has_rows;   /* shim_rows is complete */
-    _Atomic int is_loading; /* a thread fills the table */
-    struct acre__driver driver, live;
+    _Atomic int has_rows;        /* shim_rows is complete */
+    _Atomic int is_loading;      /* a thread fills the table */
+    struct acre__driver driver;  /* the driver's functions */
+    struct acre__driver limited; /* wrapped by the limit, if there is one */
+    struct acre__driver live;    /* wrapped by the ledger, too, if a report is wanted */
     _Atomic(const struct acre__driver *) table; /* &live, once it is complete */
     _Atomic int is_used;
 } shim;
@@ -85,6 +88,7 @@ static CUresult shim_cuInit(unsigned int flags) {
 static void shim_in_child(void) {
     atomic_store_explicit(&shim.is_used, 0, memory_order_relaxed);
     acre__ledger_forget();
+    acre__limit_forget();
 }
 
 /* Functions that a driver lacks. */
@@ -117,8 +121,12 @@ static void shim_fill(const struct link_map *library) {
         if (address)
             memcpy((char *)&shim.driver + shim_entries[i].offset, &address, sizeof address);
     }
-    shim.live = shim.driver;
-    acre__ledger_wrap(&shim.live, &shim.driver);
+    shim.limited = shim.driver;
+    if (acre__limit_is_on())
+        acre__limit_wrap(&shim.limited, &shim.driver);
+    shim.live = shim.limited;
+    if (acre__ledger_word("watch"))
+        acre__ledger_wrap(&shim.live, &shim.limited);
     shim.live.cuInit = shim_cuInit;
     pthread_atfork(NULL, NULL, shim_in_child); /* fails when out of memory: children report, too */
     atomic_store_explicit(&shim.table, &shim.live, memory_order_release);
