@@ -39,6 +39,7 @@ int cmd_trace(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
 int cmd_symbolize(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_limit(int argc, char **argv);
 
 /* The options that several commands share. Each command lists those it accepts. */
 struct cli_args {

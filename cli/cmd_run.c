@@ -5,9 +5,12 @@
  * loaded for any later request of the same name, whatever the program's RPATH is. The shim (shim/)
  * is preloaded with a gate, which makes the program call the shim.
  *
- * Without a report the program replaces this process by execvp, so that signals, terminal and exit
- * code are the program's. With a report it runs in a child (run_watch.c), so that the tool can
- * still report after the program has crashed. */
+ * With --limit the shim is in front of whichever driver the program has, and keeps the limit.
+ *
+ * Without a report or a limit the program replaces this process by execvp, so that signals,
+ * terminal and exit code are the program's. With either it runs in a child (run_watch.c), so that
+ * the tool can still report after the program has crashed, and keeps the files that the processes
+ * share. */
 #include <errno.h>
 #include <fcntl.h>
 #include <gnu/libc-version.h>
@@ -21,6 +24,7 @@
 #include "base/parse.h"
 #include "cli.h"
 #include "elf_static.h"
+#include "run_limit.h"
 #include "run_watch.h"
 
 /* Path from the folder of the installed tool to the library folder; the build sets it. */
@@ -37,6 +41,8 @@ enum {
     RUN_KEY_SUPPRESS,
     RUN_KEY_WATCH,
     RUN_KEY_GATE,
+    RUN_KEY_LIMIT,
+    RUN_KEY_LIMIT_EACH,
     RUN_NOT_FOUND = 127, /* the exit codes of shells and env(1) */
     RUN_NOT_STARTED = 126,
     RUN_FIRST_FD = 100 /* programs may rely on low descriptor numbers being free */
@@ -61,9 +67,12 @@ struct run_args {
     unsigned wants;                           /* enum run_want */
     bool force;
     enum run_gate gate;
+    uint64_t limit; /* bytes; 0: none */
+    bool limit_each;
     char **program;                /* and its arguments, terminated by NULL */
-    const struct run_watch *watch; /* NULL without a report */
-    const char *folder;            /* of the libraries */
+    const struct run_watch *watch; /* NULL without a report or a limit */
+    int limit_file;                /* -1: none */
+    char *standins, *shim;         /* folders of libraries; NULL: not used */
 };
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -76,9 +85,16 @@ static const struct argp_option run_options[] = {
      "report this prints --stats",
      0},
     {"gate", RUN_KEY_GATE, "GATE", 0,
-     "with --watch: how calls are intercepted, audit (an audit library of the dynamic linker) or "
+     "with --watch or --limit: how calls are intercepted, audit (an audit library of the dynamic "
+     "linker) or "
      "preload (a preloaded dlsym); default: audit with glibc 2.35 and later",
      0},
+    {"limit", RUN_KEY_LIMIT, "SIZE", 0,
+     "give the program and all processes that it starts at most SIZE of device memory together, "
+     "such as 20GiB; on the GPU, or on the soft device if there is none",
+     0},
+    {"limit-each", RUN_KEY_LIMIT_EACH, NULL, 0,
+     "with --limit: each process may have SIZE for itself", 0},
     {"stats", RUN_KEY_STATS, NULL, 0,
      "when the program exits, print a table of its memory on stderr: for each kind, the number of "
      "allocations and frees, the peak, and what is left",
@@ -171,7 +187,7 @@ static const char run_doc[] =
     "  text. A line at exit names each suppression that matched nothing.\n"
     "\n"
     "Signals:\n"
-    "  With a report the program runs in a child of acre. acre forwards signals\n"
+    "  With a report or --limit the program runs in a child of acre. acre forwards signals\n"
     "  that it gets from other processes to the program. If a signal kills the\n"
     "  program, acre prints the report and ends by the same signal.\n"
     "\n"
@@ -184,9 +200,22 @@ static const char run_doc[] =
     "  as contexts. --errors lists refused calls of these kinds only. A second\n"
     "  libcuda.so.1 in a namespace of its own (dlmopen) is not watched.\n"
     "\n"
+    "Limits of memory:\n"
+    "  With --limit the program sees a smaller GPU. Requests beyond SIZE fail with\n"
+    "  CUDA_ERROR_OUT_OF_MEMORY, and cuMemGetInfo, cuDeviceTotalMem and NVML show\n"
+    "  the limit. It counts device and managed memory, memory from cuMemCreate and\n"
+    "  imported memory, and what the driver's pools have reserved, on all devices\n"
+    "  together. It does not count contexts, kernels, arrays, pinned memory or the\n"
+    "  memory of graphs. The program runs on the GPU with NVIDIA's driver, as with\n"
+    "  --watch; with --device soft, --bytes or --check, or without a GPU, it runs on\n"
+    "  the soft device. Memory of a process that was killed is free again at once.\n"
+    "  'acre limit PID' shows who has how much, 'acre limit PID SIZE' changes the\n"
+    "  limit while the program runs.\n"
+    "\n"
     "Examples:\n"
     "  acre run -- ./program --its --arguments\n"
     "  acre run --watch --leaks -- python3 train.py\n"
+    "  acre run --limit 20GiB -- python3 train.py\n"
     "  acre run --leaks --errors --check -- ./program\n"
     "  acre run --leaks --bytes 2GiB -- ctest\n"
     "  acre run --errors --suppress known.txt --json=report.json -- ./program\n"
@@ -209,6 +238,14 @@ static void run_parse_bytes(struct argp_state *state, const char *text) {
     }
 }
 
+static uint64_t run_parse_limit(struct argp_state *state, const char *text) {
+    uint64_t value = 0;
+    if (acre__parse_bytes(text, &value) != 0 || !value || value > (uint64_t)1 << 44) {
+        argp_error(state, "--limit takes a size up to 16TiB, such as 20GiB, not '%s'", text);
+    }
+    return value;
+}
+
 static enum run_gate run_parse_gate(struct argp_state *state, const char *text) {
     if (strcmp(text, "audit") != 0 && strcmp(text, "preload") != 0) {
         argp_error(state, "--gate takes audit or preload, not '%s'", text);
@@ -222,8 +259,11 @@ static void run_check(struct argp_state *state, struct run_args *args) {
     if (args->rules && !(args->wants & ~(unsigned)RUN_WANT_WATCH)) {
         argp_error(state, "--suppress needs --leaks, --errors or --check");
     }
-    if (args->gate && !is_watched) {
-        argp_error(state, "--gate needs --watch");
+    if (args->gate && !is_watched && !args->limit) {
+        argp_error(state, "--gate needs --watch or --limit");
+    }
+    if (args->limit_each && !args->limit) {
+        argp_error(state, "--limit-each needs --limit");
     }
     if (is_watched && (args->device || args->bytes || args->wants & RUN_WANT_CHECK)) {
         argp_error(state, "--device, --bytes and --check are for the soft device, not for --watch");
@@ -256,6 +296,12 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case RUN_KEY_GATE:
         args->gate = run_parse_gate(state, arg);
+        return 0;
+    case RUN_KEY_LIMIT:
+        args->limit = run_parse_limit(state, arg);
+        return 0;
+    case RUN_KEY_LIMIT_EACH:
+        args->limit_each = true;
         return 0;
     case RUN_KEY_SUPPRESS:
         args->rules = arg;
@@ -368,6 +414,23 @@ static char *run_in_front(const char *value, const char *name) {
     return cli_format("%s%s%s", value, before && *before ? ":" : "", before ? before : "");
 }
 
+/* Appends text to a string that the caller frees. */
+static char *run_append(char *words, char *more) {
+    char *all = cli_format("%s%s", words, more);
+    free(words);
+    free(more);
+    return all;
+}
+
+/* A program under a limit may start `acre run` itself: the limit stays. */
+static char *run_limit_word(const struct run_args *args) {
+    const char *before = getenv("ACRE_RUN"), *word = before ? strstr(before, ",limit=") : NULL;
+    if (args->limit_file >= 0) {
+        return cli_format(",limit=%ld/%d", (long)getppid(), args->limit_file);
+    }
+    return word ? cli_format(",%.*s", (int)strcspn(word + 1, ","), word + 1) : cli_format("%s", "");
+}
+
 /* Returns the value of ACRE_RUN; ledger/ledger_run.c describes it. */
 static char *run_words(const struct run_args *args) {
     char *words = cli_format("%ld", (long)getpid());
@@ -381,21 +444,16 @@ static char *run_words(const struct run_args *args) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (args->wants & rows[i].want) {
-            char *more = cli_format("%s,%s", words, rows[i].word);
-            free(words);
-            words = more;
+            words = run_append(words, cli_format(",%s", rows[i].word));
         }
     }
     if (args->watch) {
-        long tool = (long)getppid();
-        char *out = args->watch->out < 0 ? cli_format("%s", "")
-                                         : cli_format(",out=%ld/%d", tool, args->watch->out);
-        char *more = cli_format("%s,file=%ld/%d%s", words, tool, args->watch->file, out);
-        free(words);
-        free(out);
-        words = more;
+        words = run_append(words, cli_format(",file=%ld/%d", (long)getppid(), args->watch->file));
     }
-    return words;
+    if (args->watch && args->watch->out >= 0) {
+        words = run_append(words, cli_format(",out=%ld/%d", (long)getppid(), args->watch->out));
+    }
+    return run_append(words, run_limit_word(args));
 }
 
 /* Adds a library to those that are preloaded already. These stay in front, since a sanitizer's
@@ -432,10 +490,11 @@ static void run_set_shim(const char *folder, enum run_gate gate) {
 /* Sets the environment of the program. If the program itself links a sanitizer,
  * verify_asan_link_order=0 keeps it from complaining that it is not the first. */
 static void run_set_environment(const struct run_args *args) {
-    if (args->wants & RUN_WANT_WATCH) {
-        run_set_shim(args->folder, args->gate);
-    } else {
-        run_set_standins(args->folder);
+    if (args->shim) { /* in front of a stand-in, so that programs find its functions first */
+        run_set_shim(args->shim, args->gate);
+    }
+    if (args->standins) {
+        run_set_standins(args->standins);
     }
     run_set("ASAN_OPTIONS", run_in_front("verify_asan_link_order=0", "ASAN_OPTIONS"));
     run_set("ACRE_RUN", run_words(args));
@@ -486,12 +545,60 @@ static int run_start(const void *user) {
     return error == ENOENT ? RUN_NOT_FOUND : RUN_NOT_STARTED;
 }
 
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static char *run_find_folder(const struct run_set *set) {
+    char *folder = run_find_libraries(set);
+    return folder ? run_plain_folder(folder) : NULL;
+}
+
+/* Finds the folders of the libraries: stand-ins for the soft device, the shim for a report or a
+ * limit on a GPU, and both for a limit on the soft device. The shim's ledger then reports, since
+ * only it sees what the limit refuses; but --check needs the stand-in's. Returns an exit code. */
+static int run_choose_libraries(struct run_args *args) {
+    bool is_soft = !(args->wants & RUN_WANT_WATCH);
+    bool is_asked = args->device || args->bytes || args->wants & RUN_WANT_CHECK;
+    if (is_soft && args->limit && !is_asked) {
+        is_soft = !run_limit_has_gpu();
+        if (is_soft) {
+            cli_say("NVIDIA's driver has no device here: the program runs on the soft device");
+        }
+    }
+    if (args->limit && args->wants && !(args->wants & RUN_WANT_CHECK)) {
+        args->wants |= RUN_WANT_WATCH;
+    }
+    args->shim = args->limit || !is_soft ? run_find_folder(&run_shim) : NULL;
+    if (!args->shim && (args->limit || !is_soft)) {
+        return CLI_CANNOT;
+    }
+    args->standins = is_soft ? run_find_folder(&run_standins) : NULL;
+    return is_soft && !args->standins ? CLI_CANNOT : CLI_OK;
+}
+
+/* Runs the program, in a child if there is a report or a limit. */
+static int run_program(struct run_args *args) {
+    struct run_watch watch = {
+        .wants = args->wants, .rules = args->rules, .json = args->out, .force = args->force};
+    if (args->limit) {
+        args->limit_file = run_limit_create(args->limit, args->limit_each);
+        if (args->limit_file < 0) {
+            return CLI_CANNOT;
+        }
+    }
+    if (!args->wants && !args->limit) {
+        return run_start(args);
+    }
+    int code = run_watch_begin(&watch);
+    args->watch = &watch;
+    return code == CLI_OK ? run_watch_program(&watch, run_start, args) : code;
+}
+
 int cmd_run(int argc, char **argv) {
     static const struct argp argp = {.options = run_options,
                                      .parser = run_parse,
                                      .args_doc = "[--] PROGRAM [ARGUMENT...]",
                                      .doc = run_doc};
-    struct run_args args = {.device = NULL};
+    struct run_args args = {.limit_file = -1};
     if (cli_argp_parse(&argp, argc, argv, ARGP_IN_ORDER, &args) != 0) {
         return CLI_USAGE;
     }
@@ -505,21 +612,11 @@ int cmd_run(int argc, char **argv) {
                 "not see them (programs that it starts do); link it dynamically",
                 args.program[0]);
     }
-    char *folder = run_find_libraries(args.wants & RUN_WANT_WATCH ? &run_shim : &run_standins);
-    folder = folder ? run_plain_folder(folder) : NULL;
-    if (!folder) {
-        return CLI_CANNOT;
+    int code = run_choose_libraries(&args);
+    if (code == CLI_OK) {
+        code = run_program(&args);
     }
-    struct run_watch watch = {
-        .wants = args.wants, .rules = args.rules, .json = args.out, .force = args.force};
-    int code = args.wants ? run_watch_begin(&watch) : CLI_OK;
-    args.folder = folder;
-    if (code == CLI_OK && args.wants) {
-        args.watch = &watch;
-        code = run_watch_program(&watch, run_start, &args);
-    } else if (code == CLI_OK) {
-        code = run_start(&args);
-    }
-    free(folder);
+    free(args.shim);
+    free(args.standins);
     return code;
 }

@@ -23,6 +23,7 @@ static const struct main_command main_commands[] = {
     {"stats", "show the statistics of a running program", cmd_stats},
     {"symbolize", "replace addresses in a text by functions and lines", cmd_symbolize},
     {"run", "run a CUDA program on a machine without a GPU", cmd_run},
+    {"limit", "show or change the memory limit of a program", cmd_limit},
 };
 
 enum { MAIN_COMMAND_COUNT = sizeof main_commands / sizeof main_commands[0] };

@@ -51,6 +51,8 @@ int acre__ledger_has_failed(void);
 /* 1 in the shim, which watches a driver that the program has; 0 in a stand-in, which is the driver.
  * The word `watch` in ACRE_RUN says which of the two reports. */
 extern const int acre__ledger_watches;
+/* Returns the text after `word` in ACRE_RUN, such as "limit=", or NULL without this word. */
+const char *acre__ledger_word(const char *word);
 /* Copies the first of the errors that the driver itself has found to `text` and returns their
  * number; 0 for a driver that looks for none. */
 size_t acre__ledger_findings(char *text, size_t bytes);

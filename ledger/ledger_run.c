@@ -7,6 +7,7 @@
  *   file=1200/5      the file for records: descriptor 5 of process 1200, which is `acre run`
  *   out=1200/6       where JSON goes; default: stderr
  *   watch            the shim reports, not a stand-in, which may be the driver under the shim
+ *   limit=1200/7     the file of the memory limit (report/limit_file.h), which the shim keeps
  *
  *   at exit      prints the report of every process that has used CUDA
  *   at a fault   prints which memory the host must not access
@@ -227,6 +228,11 @@ static const char *run_find_word(const char *words, const char *word) {
 static int run_has_word(const char *words, const char *word) {
     const char *end = run_find_word(words, word);
     return end && (*end == ',' || *end == '\0');
+}
+
+const char *acre__ledger_word(const char *word) {
+    const char *words = acre__config_string(ACRE__CONFIG_RUN);
+    return words ? run_find_word(words, word) : NULL;
 }
 
 /* Formats the path of the descriptor after `word`, such as file=1200/5. Empty without such a word.

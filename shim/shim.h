@@ -4,8 +4,8 @@
  * A hook is an exported function with the driver's own name, including the version suffix. A gate
  * makes programs call hooks instead of the driver: libacre_gate.so (gate_audit.c) or
  * libacre_dlsym.so (gate_preload.c). A hook calls the entry of the same name in one table: the
- * driver's functions, or those that serve memory from acre's pool (shim_serve.h), wrapped by the
- * ledger (ledger/), which records memory by caller.
+ * driver's functions, with a limit (shim_limit.h), with memory from acre's pool (shim_serve.h), and
+ * wrapped by the ledger (ledger/), which records memory by caller.
  *
  * The shim makes no driver call until the program calls a hook, and none of its own at exit: a
  * profiler refuses programs in which another library has used CUDA first.
@@ -33,6 +33,8 @@ typedef void (*shim_function)(void);
     X(cuGetProcAddress)                                                                            \
     X(cuGetProcAddress_v2)                                                                         \
     X(cuInit)                                                                                      \
+    X(cuDeviceTotalMem_v2)                                                                         \
+    X(cuMemGetInfo_v2)                                                                             \
     X(cuMemAlloc_v2)                                                                               \
     X(cuMemAllocPitch_v2)                                                                          \
     X(cuMemAllocManaged)                                                                           \
@@ -52,6 +54,7 @@ typedef void (*shim_function)(void);
     X(cuMemPoolCreate)                                                                             \
     X(cuMemPoolImportFromShareableHandle)                                                          \
     X(cuMemPoolDestroy)                                                                            \
+    X(cuMemPoolTrimTo)                                                                             \
     X(cuMemPoolImportPointer)                                                                      \
     X(cuMemAddressReserve)                                                                         \
     X(cuMemAddressFree)                                                                            \
@@ -67,7 +70,6 @@ typedef void (*shim_function)(void);
     X(cuDevicePrimaryCtxRelease_v2)                                                                \
     X(cuDevicePrimaryCtxReset)                                                                     \
     X(cuDevicePrimaryCtxReset_v2)                                                                  \
-    X(cuMemGetInfo_v2)                                                                             \
     X(cuMemGetAddressRange_v2)                                                                     \
     X(cuPointerGetAttribute)                                                                       \
     X(cuPointerGetAttributes)                                                                      \

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "caller.h"
+#include "shim_limit.h"
 #include "shim_serve.h"
 
 /* One for each function of the list; the linker drops those that shim.map does not export. */
@@ -152,6 +153,8 @@ CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
 /* Ends a call that may have destroyed a context. */
 static CUresult hooks_ended(CUresult result) {
     (void)acre__shim_table(); /* fills the table below */
+    if (!result && acre__limit_is_on())
+        acre__limit_ended();
     acre__ledger_ended(acre__ledger_driver(), result);
     return result;
 }

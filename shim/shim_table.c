@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/config.h"
 #include "elf_find.h"
 #include "shim.h"
 #include "shim_hooks.h"
+#include "shim_limit.h"
 #include "shim_serve.h"
 
 struct shim_row {
@@ -26,8 +26,9 @@ static struct {
     _Atomic int has_rows;                       /* shim_rows is complete */
     _Atomic int is_loading;                     /* a thread fills the table */
     struct acre__driver driver;                 /* the driver's own functions */
+    struct acre__driver limited;                /* with the limit, if there is one */
     struct acre__driver served;                 /* with acre's pool, if the shim serves */
-    struct acre__driver live;                   /* with the ledger */
+    struct acre__driver live;                   /* with the ledger, if there is a report */
     _Atomic(const struct acre__driver *) table; /* &live, once it is complete */
     _Atomic int is_used;
 } shim;
@@ -90,6 +91,7 @@ static void shim_in_child(void) {
     atomic_store_explicit(&shim.is_used, 0, memory_order_relaxed);
     acre__ledger_forget();
     acre__serve_forget();
+    acre__limit_forget();
 }
 
 /* Functions that a driver lacks. */
@@ -115,22 +117,11 @@ struct shim_entry {
     {#symbol, offsetof(struct acre__driver, name)},
 static const struct shim_entry shim_entries[] = {ACRE__DRIVER_LIST(SHIM_ENTRY)};
 
-/* Returns 1 if ACRE_RUN has the word; ledger/ledger_run.c describes them. */
-static int shim_has_word(const char *words, const char *word) {
-    size_t length = strlen(word);
-    for (const char *at = words; at && (at = strstr(at, word)); at += length) {
-        if ((at == words || at[-1] == ',') && (at[length] == ',' || at[length] == '\0'))
-            return 1;
-    }
-    return 0;
-}
-
 static struct serve_options shim_options(void) {
-    const char *words = acre__config_string(ACRE__CONFIG_RUN);
-    return (struct serve_options){.is_on = shim_has_word(words, "serve"),
-                                  .defers = shim_has_word(words, "defer"),
-                                  .zeroes = shim_has_word(words, "zero"),
-                                  .ipc_is_real = shim_has_word(words, "ipc=driver")};
+    return (struct serve_options){.is_on = acre__ledger_word("serve") != NULL,
+                                  .defers = acre__ledger_word("defer") != NULL,
+                                  .zeroes = acre__ledger_word("zero") != NULL,
+                                  .ipc_is_real = acre__ledger_word("ipc=driver") != NULL};
 }
 
 static void shim_fill(const struct link_map *library) {
@@ -143,11 +134,15 @@ static void shim_fill(const struct link_map *library) {
         shim.driver.missing[i] = !address;
     }
     shim.driver.name = "cuda";
-    shim.served = shim.driver;
+    shim.limited = shim.driver;
+    if (acre__limit_is_on())
+        acre__limit_wrap(&shim.limited, &shim.driver);
+    shim.served = shim.limited;
     if (options.is_on)
-        acre__serve_wrap(&shim.served, &shim.driver, &options);
+        acre__serve_wrap(&shim.served, &shim.limited, &options);
     shim.live = shim.served;
-    acre__ledger_wrap(&shim.live, &shim.served);
+    if (acre__ledger_word("watch"))
+        acre__ledger_wrap(&shim.live, &shim.served);
     shim.live.cuInit = shim_cuInit;
     pthread_atfork(NULL, NULL, shim_in_child); /* fails when out of memory: children report, too */
     atomic_store_explicit(&shim.table, &shim.live, memory_order_release);

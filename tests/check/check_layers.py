@@ -47,6 +47,7 @@ PROGRAM_EXTRAS = [
     ("cli/cmd_plan*", {"plan", "base"}),
     ("cli/wishes*", {"plan"}),
     ("cli/cmd_run*", {"base"}),
+    ("cli/cmd_limit*", {"base"}),
     ("cli/frames*", {"base"}),
     ("cli/cmd_replay*", {"base"}),
     ("cli/replay*", {"device", "driver"}),
@@ -55,7 +56,7 @@ PROGRAM_EXTRAS = [
 ]
 
 # Folders whose code is linked together with that of others, and may include their headers.
-PART_OF = {"bench": ["cli"], "cli": ["report"], "ledger": ["report"], "standin": ["ledger"], "shim": ["ledger"]}
+PART_OF = {"bench": ["cli"], "cli": ["report"], "ledger": ["report"], "standin": ["ledger"], "shim": ["ledger", "report"]}
 
 # The toolkit's headers, which src/driver/cuda_abi.h replaces.
 TOOLKIT = ["cuda.h", "cuda_runtime*.h"]

@@ -1,0 +1,39 @@
+/* The limit of `acre run --limit`: a layer of the table that the hooks call, right above the
+ * driver.
+ *
+ * It charges device memory before the driver's call and refunds it when the call fails, or after
+ * the memory was freed. A request that the limit does not allow returns CUDA_ERROR_OUT_OF_MEMORY
+ * without a driver call. The account is a file that all processes of the run share
+ * (report/limit_file.h).
+ *
+ * What counts, in bytes: plain, pitched and managed memory as requested; chunks of device memory
+ * (cuMemCreate, or imported) until their last handle and mapping are gone; the driver's pools by
+ * what they have reserved. Contexts, modules, arrays, memory of graphs and pinned memory do not
+ * count.
+ *
+ * Locks: one mutex for the records of this process. Under it only queries and trims of pools call
+ * the driver; the lock of the shared file comes after it. */
+#ifndef ACRE_SHIM_SHIM_LIMIT_H
+#define ACRE_SHIM_SHIM_LIMIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "driver/driver.h"
+
+/* Returns 1 if this process runs under a limit. */
+int acre__limit_is_on(void);
+
+/* Wraps functions of the table, a copy of *inner, so that they charge and refund. */
+void acre__limit_wrap(struct acre__driver *table, const struct acre__driver *inner);
+
+/* Refunds plain memory that the driver no longer knows, after a context was destroyed. */
+void acre__limit_ended(void);
+
+/* Starts with nothing charged, in a forked child. */
+void acre__limit_forget(void);
+
+/* Reduces free and total bytes of a device to what the limit allows. */
+void acre__limit_view(uint64_t *free_bytes, uint64_t *total_bytes);
+
+#endif

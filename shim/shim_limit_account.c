@@ -1,0 +1,173 @@
+/* The account of this process in the file that all processes of the run share; see shim_limit.h.
+ *
+ * The file is opened as /proc/TOOL/fd/N, where TOOL is `acre run`. If that fails, the program gets
+ * no device memory: a limit that is not kept would go unnoticed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ledger.h"
+#include "limit_file.h"
+#include "shim_limit.h"
+#include "shim_limit_records.h"
+
+static struct {
+    pthread_mutex_t lock;                 /* of opening the file and taking a slot */
+    _Atomic(struct limit_file *) file;    /* NULL: not opened yet, or not possible */
+    _Atomic(struct limit_slot *) slot;    /* of this process; NULL: none yet, or none is free */
+    _Atomic int has_failed, is_slot_less; /* a message has said why */
+} account = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+int acre__limit_is_on(void) {
+    return acre__ledger_word("limit=") != NULL;
+}
+
+/* ---- the file ---- */
+
+/* The tool may have ended, and another process may have its number. */
+static int account_is_ours(const char *path) {
+    static const char wanted[] = "/memfd:" LIMIT_NAME;
+    char target[sizeof wanted] = "";
+    if (readlink(path, target, sizeof target - 1) < 0)
+        return 0;
+    errno = ESTALE;
+    return strcmp(target, wanted) == 0;
+}
+
+static struct limit_file *account_map(const char *path) {
+    struct stat info;
+    int fd = account_is_ours(path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return NULL;
+    void *base = MAP_FAILED;
+    if (fstat(fd, &info) == 0 && info.st_size >= (off_t)sizeof(struct limit_file))
+        base = mmap(NULL, sizeof(struct limit_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (base == MAP_FAILED)
+        return NULL;
+    struct limit_file *file = base;
+    return file->magic == LIMIT_MAGIC ? file : NULL;
+}
+
+/* Opens the file. With the lock held. */
+static void account_open(void) {
+    char path[64];
+    long process = 0, fd = 0;
+    const char *word = acre__ledger_word("limit=");
+    if (!word || sscanf(word, "%ld/%ld", &process, &fd) != 2)
+        return;
+    snprintf(path, sizeof path, "/proc/%ld/fd/%ld", process, fd);
+    struct limit_file *file = account_map(path);
+    atomic_store_explicit(&account.file, file, memory_order_release);
+    if (!file && !atomic_exchange_explicit(&account.has_failed, 1, memory_order_relaxed))
+        fprintf(stderr,
+                "acre: cannot open the memory limit of 'acre run', process %ld: %s; this program "
+                "gets no device memory\n",
+                process, strerror(errno));
+}
+
+static struct limit_file *account_file(void) {
+    struct limit_file *file = atomic_load_explicit(&account.file, memory_order_acquire);
+    if (file || atomic_load_explicit(&account.has_failed, memory_order_relaxed))
+        return file;
+    pthread_mutex_lock(&account.lock);
+    if (!atomic_load_explicit(&account.file, memory_order_relaxed))
+        account_open();
+    pthread_mutex_unlock(&account.lock);
+    return atomic_load_explicit(&account.file, memory_order_acquire);
+}
+
+/* Returns the slot of this process, which gets one with its first request. */
+static struct limit_slot *account_slot(struct limit_file *file) {
+    struct limit_slot *slot = atomic_load_explicit(&account.slot, memory_order_acquire);
+    if (slot || !file)
+        return slot;
+    pthread_mutex_lock(&account.lock);
+    slot = atomic_load_explicit(&account.slot, memory_order_relaxed);
+    if (!slot && !(slot = acre__limit_enter(file)) &&
+        !atomic_exchange_explicit(&account.is_slot_less, 1, memory_order_relaxed))
+        fprintf(stderr,
+                "acre: %d processes under this memory limit use CUDA already; process %ld gets no "
+                "device memory\n",
+                (int)LIMIT_SLOTS, (long)getpid());
+    atomic_store_explicit(&account.slot, slot, memory_order_release);
+    pthread_mutex_unlock(&account.lock);
+    return slot;
+}
+
+/* A process that has called exec still has the slot of the program before, whose memory is gone.
+ * Nobody else can tell. */
+__attribute__((constructor)) static void account_begin(void) {
+    struct limit_file *file = acre__limit_is_on() ? account_file() : NULL;
+    if (file && !atomic_load_explicit(&account.slot, memory_order_acquire))
+        acre__limit_leave(file);
+}
+
+/* ---- charges ---- */
+
+int acre__limit_try(uint64_t bytes) {
+    struct limit_file *file = account_file();
+    struct limit_slot *slot = bytes ? account_slot(file) : NULL;
+    return !bytes || (slot && acre__limit_file_charge(file, slot, bytes));
+}
+
+/* Notes why a request is refused. */
+static void account_explain(uint64_t bytes) {
+    enum { SIZE = 32 };
+    char wanted[SIZE], left[SIZE], all[SIZE];
+    struct limit_file *file = account_file();
+    if (!file)
+        return;
+    uint64_t limit = atomic_load_explicit(&file->limit, memory_order_relaxed);
+    acre__ledger_why("out of memory: %s requested, %s of the limit of %s left",
+                     acre__run_bytes(bytes, wanted, SIZE),
+                     acre__run_bytes(acre__limit_left(file, account_slot(file)), left, SIZE),
+                     acre__run_bytes(limit, all, SIZE));
+}
+
+int acre__limit_take(uint64_t bytes) {
+    if (acre__limit_try(bytes))
+        return 1;
+    acre__limit_settle_pools(0);
+    if (acre__limit_try(bytes))
+        return 1;
+    acre__limit_settle_pools(1);
+    if (acre__limit_try(bytes))
+        return 1;
+    account_explain(bytes);
+    return 0;
+}
+
+void acre__limit_give(uint64_t bytes) {
+    struct limit_slot *slot = atomic_load_explicit(&account.slot, memory_order_acquire);
+    if (bytes && slot)
+        acre__limit_refund(account_file(), slot, bytes);
+}
+
+/* Reads the slot, if there is one: a query takes none. */
+void acre__limit_view(uint64_t *free_bytes, uint64_t *total_bytes) {
+    struct limit_file *file = account_file();
+    struct limit_slot *slot = atomic_load_explicit(&account.slot, memory_order_acquire);
+    uint64_t limit = file ? atomic_load_explicit(&file->limit, memory_order_relaxed) : 0;
+    uint64_t left = file ? acre__limit_left(file, slot) : 0;
+    if (*total_bytes > limit)
+        *total_bytes = limit;
+    if (*free_bytes > left)
+        *free_bytes = left;
+}
+
+/* The mapping of the file is the child's, too. A thread that the child lacks may hold the locks. */
+void acre__limit_forget(void) {
+    pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    account.lock = fresh;
+    acre__limit.lock = fresh;
+    acre__limit.blocks = acre__limit.mappings = acre__limit.chunks = acre__limit.pools =
+        (struct acre__tree){NULL, 0};
+    atomic_store_explicit(&account.slot, NULL, memory_order_relaxed);
+}

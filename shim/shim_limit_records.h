@@ -1,0 +1,72 @@
+/* What the files of the limit share: the records of this process, and the account. */
+#ifndef ACRE_SHIM_SHIM_LIMIT_RECORDS_H
+#define ACRE_SHIM_SHIM_LIMIT_RECORDS_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/tree.h"
+#include "driver/driver.h"
+
+/* A pool of the driver. */
+struct limit_pool {
+    struct acre__node node; /* key: handle */
+    uint64_t held;          /* bytes charged, with `pending` */
+    uint64_t pending;       /* bytes charged for calls in progress, which may make the pool grow */
+    unsigned live;          /* blocks that are allocated */
+    int is_host;            /* its memory does not count */
+    int is_ended;           /* destroyed: its memory goes with its last block */
+};
+
+/* Memory of cuMemCreate, or imported. */
+struct limit_chunk {
+    struct acre__node node; /* key: handle, while `handles` is not 0 */
+    uint64_t bytes;         /* charged; 0: imported, and not mapped yet */
+    unsigned handles, mappings;
+    int is_host; /* does not count */
+};
+
+/* An address: a block of plain memory or of a pool, or a mapping of a chunk. */
+struct limit_block {
+    struct acre__node node; /* key: first address */
+    uint64_t bytes;
+    struct limit_pool *pool;   /* NULL: not of a pool that is charged by what it has reserved */
+    struct limit_chunk *chunk; /* of a mapping */
+    struct limit_block *next;  /* in a list of mappings that were taken together */
+};
+
+struct limit_records {
+    pthread_mutex_t lock;
+    struct acre__tree blocks, mappings, chunks, pools;
+    const struct acre__driver *inner; /* set once, before any thread sees the table */
+};
+extern struct limit_records acre__limit;
+
+/* ---- the account (shim_limit_account.c); never with the lock of the records held ---- */
+
+/* Charges bytes, and returns 1. If the limit is reached, idle memory of the driver's pools is
+ * released first, as the driver does. Returns 0 after it has noted the reason for the report. */
+int acre__limit_take(uint64_t bytes);
+void acre__limit_give(uint64_t bytes);
+/* Does what acre__limit_take does, but releases nothing. May be called with the lock held. */
+int acre__limit_try(uint64_t bytes);
+
+/* ---- plain memory (shim_limit.c); with the lock held ---- */
+
+/* Adds a block. A record that is there already is stale: the driver has returned its address again.
+ */
+void acre__limit_add_block(struct limit_block *block);
+
+/* ---- pools (shim_limit_pool.c) ---- */
+
+void acre__limit_wrap_pools(struct acre__driver *table);
+/* Charges all pools by what they have reserved now; `trim`: after idle memory was released. */
+void acre__limit_settle_pools(int trim);
+/* Ends a block of a pool; with the lock held. Returns the bytes to refund. */
+uint64_t acre__limit_end_pool_block(struct limit_pool *pool);
+
+/* ---- chunks (shim_limit_chunk.c) ---- */
+
+void acre__limit_wrap_chunks(struct acre__driver *table);
+
+#endif
