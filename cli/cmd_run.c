@@ -1,5 +1,6 @@
-/* acre run: runs a program with acre's stand-ins for NVIDIA's libraries, or, with --watch, with the
- * shim in front of NVIDIA's driver.
+/* acre run: runs a program with the shim in front of NVIDIA's driver, so that its device memory
+ * comes from acre's pool (or is only recorded, with --watch), or, without a GPU, with acre's
+ * stand-ins for NVIDIA's libraries.
  *
  * The stand-ins (standin/) are preloaded by their paths. The loader uses a library that is already
  * loaded for any later request of the same name, whatever the program's RPATH is. The shim (shim/)
@@ -43,6 +44,9 @@ enum {
     RUN_KEY_GATE,
     RUN_KEY_LIMIT,
     RUN_KEY_LIMIT_EACH,
+    RUN_KEY_FREE,
+    RUN_KEY_ZERO,
+    RUN_KEY_IPC,
     RUN_NOT_FOUND = 127, /* the exit codes of shells and env(1) */
     RUN_NOT_STARTED = 126,
     RUN_FIRST_FD = 100 /* programs may rely on low descriptor numbers being free */
@@ -69,6 +73,8 @@ struct run_args {
     enum run_gate gate;
     uint64_t limit; /* bytes; 0: none */
     bool limit_each;
+    bool is_watched; /* --watch: memory stays the driver's */
+    bool defers, zeroes, ipc_is_real;
     char **program;                /* and its arguments, terminated by NULL */
     const struct run_watch *watch; /* NULL without a report or a limit */
     int limit_file;                /* -1: none */
@@ -79,14 +85,27 @@ struct run_args {
 
 static const struct argp_option run_options[] = {
     {"device", CLI_KEY_DEVICE, "NAME", 0,
-     "soft, a device in software: the default, and the only one supported", 0},
+     "cuda: the GPU, with NVIDIA's driver; soft: a device in software; default: the GPU if there "
+     "is "
+     "one",
+     0},
+    {"free", RUN_KEY_FREE, "HOW", 0,
+     "wait: cudaFree waits for the GPU's work, as the driver's does (the default); defer: it does "
+     "not, and the memory is used again when the work is done",
+     0},
+    {"zero", RUN_KEY_ZERO, NULL, 0,
+     "zero device memory when it is allocated, for programs that read what they never wrote", 0},
+    {"ipc", RUN_KEY_IPC, "HOW", 0,
+     "acre: handles of cudaIpcGetMemHandle work among programs under acre run (the default); "
+     "driver: blocks of 2 MiB and more come from the driver, so that any program can open them",
+     0},
     {"watch", RUN_KEY_WATCH, NULL, 0,
-     "run the program on the GPU, with NVIDIA's driver, and record its memory; without another "
-     "report this prints --stats",
+     "leave the program's memory to NVIDIA's driver and only record it; without another report "
+     "this "
+     "prints --stats",
      0},
     {"gate", RUN_KEY_GATE, "GATE", 0,
-     "with --watch or --limit: how calls are intercepted, audit (an audit library of the dynamic "
-     "linker) or "
+     "how calls of the driver are intercepted, audit (an audit library of the dynamic linker) or "
      "preload (a preloaded dlsym); default: audit with glibc 2.35 and later",
      0},
     {"limit", RUN_KEY_LIMIT, "SIZE", 0,
@@ -127,22 +146,37 @@ static const struct argp_option run_options[] = {
     {0}};
 
 static const char run_doc[] =
-    "Runs a program that uses CUDA on a machine without a GPU, or watches its memory on one with a "
-    "GPU (--watch)."
+    "Runs a program that uses CUDA with acre: its device memory comes from acre's pool. Without a "
+    "GPU it runs on a device in software."
     "\v"
-    "acre preloads its own libcuda.so.1 and libcudart.so.13 under the program. They\n"
+    "On a GPU acre puts itself in front of NVIDIA's driver. cudaMalloc and cudaFree\n"
+    "take a microsecond instead of 60 to 120. Nothing else changes for the program:\n"
+    "cudaFree still waits for the GPU, and error codes are the driver's. --watch\n"
+    "leaves the memory to the driver, --limit gives the program less of it.\n"
+    "\n"
+    "Without a GPU acre preloads its own libcuda.so.1 and libcudart.so.13. They\n"
     "implement the calls for memory, streams and events in software. Results and\n"
     "error codes match those of an H200, with a few exceptions that\n"
     "docs/conformance.md lists. Neither a GPU nor NVIDIA's software is needed.\n"
     "\n"
-    "Programs:\n"
+    "On a GPU:\n"
+    "  The program may be linked with the CUDA runtime in any way. Device memory of\n"
+    "  cudaMalloc, cudaMallocPitch and cuMemAlloc comes from acre's pool, where the\n"
+    "  device's primary context is current; everything else is the driver's. Memory\n"
+    "  that acre holds idle counts as free, and goes back when the driver needs it.\n"
+    "  With --free=defer cudaFree does not wait: programs that rely on it to wait\n"
+    "  for kernels or copies must not use it, and more memory is in use at a time.\n"
+    "  Under compute-sanitizer, Nsight Systems and Nsight Compute acre only\n"
+    "  watches.\n"
+    "\n"
+    "Programs on the soft device:\n"
     "  The program must be linked with the shared CUDA 13 runtime (nvcc -cudart\n"
     "  shared) or with the driver library, or load them at run time. It can be\n"
     "  built without NVIDIA's toolkit, with acre's headers in include/soft. A\n"
     "  program that is linked statically does not see the soft device; programs\n"
     "  that it starts do.\n"
     "\n"
-    "Limits:\n"
+    "Limits of the soft device:\n"
     "  Kernels need a GPU: a launch fails with cudaErrorNotSupported. So do all\n"
     "  calls outside of memory, streams and events. A line on standard error names\n"
     "  each such call, the first time.\n"
@@ -187,9 +221,9 @@ static const char run_doc[] =
     "  text. A line at exit names each suppression that matched nothing.\n"
     "\n"
     "Signals:\n"
-    "  With a report or --limit the program runs in a child of acre. acre forwards signals\n"
-    "  that it gets from other processes to the program. If a signal kills the\n"
-    "  program, acre prints the report and ends by the same signal.\n"
+    "  With a report or --limit the program runs in a child of acre. acre forwards\n"
+    "  signals that it gets from other processes to the program. If a signal kills\n"
+    "  the program, acre prints the report and ends by the same signal.\n"
     "\n"
     "Watching:\n"
     "  With --watch the program runs as it does without acre: on the GPU, with\n"
@@ -206,14 +240,15 @@ static const char run_doc[] =
     "  the limit. It counts device and managed memory, memory from cuMemCreate and\n"
     "  imported memory, and what the driver's pools have reserved, on all devices\n"
     "  together. It does not count contexts, kernels, arrays, pinned memory or the\n"
-    "  memory of graphs. The program runs on the GPU with NVIDIA's driver, as with\n"
-    "  --watch; with --device soft, --bytes or --check, or without a GPU, it runs on\n"
-    "  the soft device. Memory of a process that was killed is free again at once.\n"
+    "  memory of graphs. With --device soft, --bytes or --check, or without a GPU,\n"
+    "  the program runs on the soft device. Memory of a process that was killed is\n"
+    "  free again at once.\n"
     "  'acre limit PID' shows who has how much, 'acre limit PID SIZE' changes the\n"
     "  limit while the program runs.\n"
     "\n"
     "Examples:\n"
     "  acre run -- ./program --its --arguments\n"
+    "  acre run --stats -- python3 train.py\n"
     "  acre run --watch --leaks -- python3 train.py\n"
     "  acre run --limit 20GiB -- python3 train.py\n"
     "  acre run --leaks --errors --check -- ./program\n"
@@ -253,20 +288,32 @@ static enum run_gate run_parse_gate(struct argp_state *state, const char *text) 
     return strcmp(text, "audit") == 0 ? RUN_GATE_AUDIT : RUN_GATE_PRELOAD;
 }
 
+/* Returns true for the second of two words. */
+static bool run_parse_choice(struct argp_state *state, const char *option, const char *text,
+                             const char *first, const char *second) {
+    if (strcmp(text, first) != 0 && strcmp(text, second) != 0) {
+        argp_error(state, "%s takes %s or %s, not '%s'", option, first, second, text);
+    }
+    return strcmp(text, second) == 0;
+}
+
 /* Checks the options together. */
 static void run_check(struct argp_state *state, struct run_args *args) {
     bool is_watched = args->wants & RUN_WANT_WATCH;
     if (args->rules && !(args->wants & ~(unsigned)RUN_WANT_WATCH)) {
         argp_error(state, "--suppress needs --leaks, --errors or --check");
     }
-    if (args->gate && !is_watched && !args->limit) {
-        argp_error(state, "--gate needs --watch or --limit");
+    if (is_watched && (args->defers || args->zeroes || args->ipc_is_real)) {
+        argp_error(state, "--free, --zero and --ipc are for memory of acre, not for --watch");
     }
     if (args->limit_each && !args->limit) {
         argp_error(state, "--limit-each needs --limit");
     }
-    if (is_watched && (args->device || args->bytes || args->wants & RUN_WANT_CHECK)) {
-        argp_error(state, "--device, --bytes and --check are for the soft device, not for --watch");
+    bool is_cuda = is_watched || (args->device && strcmp(args->device, "cuda") == 0);
+    bool is_soft = args->device && strcmp(args->device, "cuda") != 0;
+    if (is_cuda && (is_soft || args->bytes || args->wants & RUN_WANT_CHECK)) {
+        argp_error(state, "--device soft, --bytes and --check are for the soft device, not for "
+                          "--watch or --device cuda");
     }
     if (args->wants == RUN_WANT_WATCH) {
         args->wants |= RUN_WANT_STATS;
@@ -293,6 +340,16 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case RUN_KEY_WATCH:
         args->wants |= RUN_WANT_WATCH;
+        args->is_watched = true;
+        return 0;
+    case RUN_KEY_FREE:
+        args->defers = run_parse_choice(state, "--free", arg, "wait", "defer");
+        return 0;
+    case RUN_KEY_ZERO:
+        args->zeroes = true;
+        return 0;
+    case RUN_KEY_IPC:
+        args->ipc_is_real = run_parse_choice(state, "--ipc", arg, "acre", "driver");
         return 0;
     case RUN_KEY_GATE:
         args->gate = run_parse_gate(state, arg);
@@ -453,6 +510,11 @@ static char *run_words(const struct run_args *args) {
     if (args->watch && args->watch->out >= 0) {
         words = run_append(words, cli_format(",out=%ld/%d", (long)getppid(), args->watch->out));
     }
+    if (args->shim && !args->is_watched) {
+        words = run_append(words, cli_format(",serve%s%s%s", args->defers ? ",defer" : "",
+                                             args->zeroes ? ",zero" : "",
+                                             args->ipc_is_real ? ",ipc=driver" : ""));
+    }
     return run_append(words, run_limit_word(args));
 }
 
@@ -552,27 +614,32 @@ static char *run_find_folder(const struct run_set *set) {
     return folder ? run_plain_folder(folder) : NULL;
 }
 
-/* Finds the folders of the libraries: stand-ins for the soft device, the shim for a report or a
- * limit on a GPU, and both for a limit on the soft device. The shim's ledger then reports, since
- * only it sees what the limit refuses; but --check needs the stand-in's. Returns an exit code. */
-static int run_choose_libraries(struct run_args *args) {
-    bool is_soft = !(args->wants & RUN_WANT_WATCH);
-    bool is_asked = args->device || args->bytes || args->wants & RUN_WANT_CHECK;
-    if (is_soft && args->limit && !is_asked) {
-        is_soft = !run_limit_has_gpu();
-        if (is_soft) {
-            cli_say("NVIDIA's driver has no device here: the program runs on the soft device");
-        }
+/* Whether the program runs on the soft device: as the options say, else if there is no GPU. */
+static bool run_is_soft(const struct run_args *args) {
+    if (args->is_watched || (args->device && strcmp(args->device, "cuda") == 0)) {
+        return false;
     }
-    if (args->limit && args->wants && !(args->wants & RUN_WANT_CHECK)) {
+    if (args->device || args->bytes || args->wants & RUN_WANT_CHECK) {
+        return true;
+    }
+    bool is_soft = !run_limit_has_gpu();
+    if (is_soft && args->limit) {
+        cli_say("NVIDIA's driver has no device here: the program runs on the soft device");
+    }
+    return is_soft;
+}
+
+/* Finds the folders of the libraries: the shim on a GPU, the stand-ins for the soft device, and
+ * both for a limit on the soft device. The shim's ledger then reports, since only it sees what the
+ * limit refuses; but --check needs the stand-in's. Returns an exit code. */
+static int run_choose_libraries(struct run_args *args) {
+    bool is_soft = run_is_soft(args), has_shim = !is_soft || args->limit;
+    if (has_shim && args->wants && !(args->wants & RUN_WANT_CHECK)) {
         args->wants |= RUN_WANT_WATCH;
     }
-    args->shim = args->limit || !is_soft ? run_find_folder(&run_shim) : NULL;
-    if (!args->shim && (args->limit || !is_soft)) {
-        return CLI_CANNOT;
-    }
+    args->shim = has_shim ? run_find_folder(&run_shim) : NULL;
     args->standins = is_soft ? run_find_folder(&run_standins) : NULL;
-    return is_soft && !args->standins ? CLI_CANNOT : CLI_OK;
+    return (has_shim && !args->shim) || (is_soft && !args->standins) ? CLI_CANNOT : CLI_OK;
 }
 
 /* Runs the program, in a child if there is a report or a limit. */
@@ -602,8 +669,13 @@ int cmd_run(int argc, char **argv) {
     if (cli_argp_parse(&argp, argc, argv, ARGP_IN_ORDER, &args) != 0) {
         return CLI_USAGE;
     }
-    if (args.device && strcmp(args.device, "soft") != 0 && strcmp(args.device, "soft:0") != 0) {
-        cli_say("--device '%.40s' is not supported: use --device soft, or --watch on a GPU",
+    if (args.device && strcmp(args.device, "auto") == 0) {
+        args.device = NULL;
+    }
+    if (args.device && strcmp(args.device, "soft") != 0 && strcmp(args.device, "soft:0") != 0 &&
+        strcmp(args.device, "cuda") != 0) {
+        cli_say("--device '%.40s' is not supported: use cuda, for all GPUs that the program sees, "
+                "or soft",
                 args.device);
         return CLI_CANNOT;
     }

@@ -36,4 +36,11 @@ void acre__limit_forget(void);
 /* Reduces free and total bytes of a device to what the limit allows. */
 void acre__limit_view(uint64_t *free_bytes, uint64_t *total_bytes);
 
+/* Waits until the limit changes, or a process of the run needs memory. *seen is the last value that
+ * the caller knows; begin with 0. Returns 0 if there is no limit. */
+int acre__limit_wait(uint32_t *seen);
+
+/* Asks all processes of the run to release idle memory. */
+void acre__limit_press(void);
+
 #endif

@@ -5,11 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ledger.h"
@@ -170,4 +173,25 @@ void acre__limit_forget(void) {
     acre__limit.blocks = acre__limit.mappings = acre__limit.chunks = acre__limit.pools =
         (struct acre__tree){NULL, 0};
     atomic_store_explicit(&account.slot, NULL, memory_order_relaxed);
+}
+
+/* ---- changes ---- */
+
+int acre__limit_wait(uint32_t *seen) {
+    struct limit_file *file = account_file();
+    if (!file)
+        return 0;
+    uint32_t now;
+    while ((now = atomic_load_explicit(&file->sequence, memory_order_acquire)) == *seen)
+        (void)syscall(SYS_futex, &file->sequence, FUTEX_WAIT, now, NULL, NULL, 0);
+    *seen = now;
+    return 1;
+}
+
+void acre__limit_press(void) {
+    struct limit_file *file = account_file();
+    if (!file)
+        return;
+    atomic_fetch_add_explicit(&file->sequence, 1, memory_order_release);
+    (void)syscall(SYS_futex, &file->sequence, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

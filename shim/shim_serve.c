@@ -2,12 +2,15 @@
  *
  * Locks: one mutex, held while a device is opened or closed, which calls acre. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/run.h"
+#include "shim_limit.h"
 #include "shim_serve.h"
 
 enum { SERVE_DEVICES = 64, SERVE_ALIGNMENT = 512 };
@@ -254,12 +257,45 @@ static int serve_from_pool(struct serve_device *device, size_t bytes, CUdevicept
     return 1;
 }
 
+/* Idle memory of other processes under the same limit. */
+static int serve_trim_others(void) {
+    const struct timespec moment = {.tv_nsec = 20000000};
+    if (!acre__limit_is_on())
+        return 0;
+    acre__limit_press();
+    return nanosleep(&moment, NULL) == 0;
+}
+
+/* Releases idle memory when the limit has changed, or when another process needs it. */
+static void *serve_keep_limit(void *unused) {
+    uint32_t seen = 0;
+    while (acre__limit_wait(&seen))
+        (void)serve_trim();
+    return unused;
+}
+
+static _Atomic int serve_has_thread;
+
+static void serve_start_thread(void) {
+    pthread_t thread;
+    sigset_t all, before;
+    if (!acre__limit_is_on() || atomic_exchange(&serve_has_thread, 1))
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for this thread */
+    if (pthread_create(&thread, NULL, serve_keep_limit, NULL) == 0)
+        pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 /* The driver's own memory, if need be in place of memory that acre holds idle. */
 static CUresult serve_from_driver(size_t bytes, CUdeviceptr *ptr_out) {
     CUresult result = acre__serve.inner->cuMemAlloc(ptr_out, bytes);
-    return result == CUDA_ERROR_OUT_OF_MEMORY && serve_trim()
-               ? acre__serve.inner->cuMemAlloc(ptr_out, bytes)
-               : result;
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && serve_trim())
+        result = acre__serve.inner->cuMemAlloc(ptr_out, bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && serve_trim_others())
+        result = acre__serve.inner->cuMemAlloc(ptr_out, bytes);
+    return result;
 }
 
 static CUresult serve_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
@@ -271,6 +307,7 @@ static CUresult serve_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
     CUresult result = acre__captures_any() ? acre__captures_try_alloc() : serve_check(device);
     if (result)
         return result;
+    serve_start_thread();
     if (serve_from_pool(device, bytes, ptr_out))
         return CUDA_SUCCESS;
     return serve_from_driver(bytes, ptr_out);
@@ -366,6 +403,7 @@ void acre__serve_forget(void) {
     if (!acre__serve.options.is_on)
         return;
     pthread_mutex_init(&serve.lock, NULL);
+    atomic_store(&serve_has_thread, 0);
     for (int i = 0; i < SERVE_DEVICES; i++)
         atomic_store(&serve.devices[i].ctx, NULL);
     acre__blocks_forget(NULL);

@@ -42,6 +42,9 @@ void acre__serve_context_ended(CUdevice dev, int is_reset);
 void acre__serve_capturing(CUstream stream);
 void acre__serve_captured(CUstream stream);
 
+/* Returns the name of a profiler's or sanitizer's library in this process, or NULL. */
+const char *acre__profiler(void);
+
 /* ---- devices (shim_serve.c) ---- */
 
 struct serve_device {

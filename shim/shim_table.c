@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "elf_find.h"
@@ -117,8 +118,19 @@ struct shim_entry {
     {#symbol, offsetof(struct acre__driver, name)},
 static const struct shim_entry shim_entries[] = {ACRE__DRIVER_LIST(SHIM_ENTRY)};
 
+/* Returns 1 if memory is to be served. Under a profiler it stays the driver's. */
+static int shim_serves(void) {
+    const char *profiler = acre__ledger_word("serve") ? acre__profiler() : NULL;
+    if (profiler)
+        fprintf(stderr,
+                "acre: %.200s is in this process: acre only watches, and memory stays the "
+                "driver's\n",
+                profiler);
+    return !profiler && acre__ledger_word("serve");
+}
+
 static struct serve_options shim_options(void) {
-    return (struct serve_options){.is_on = acre__ledger_word("serve") != NULL,
+    return (struct serve_options){.is_on = shim_serves(),
                                   .defers = acre__ledger_word("defer") != NULL,
                                   .zeroes = acre__ledger_word("zero") != NULL,
                                   .ipc_is_real = acre__ledger_word("ipc=driver") != NULL};

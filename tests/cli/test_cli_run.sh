@@ -327,11 +327,11 @@ expect_out '^  It does not check host code'
 expect_out "'acre symbolize ./program\+0x11d8'"
 check "no other tool is needed" test "$(grep -c addr2line "$out")" -eq 0
 expect_out 'Examples:'
-for device in cuda auto soft:1 ''; do
+for device in gpu cuda:1 soft:1 ''; do
     run "$acre" run --device "$device" -- "$cases" clean
     expect_rc 2
     expect_no_out
-    expect_err '^acre: --device .* is not supported: use --device soft, or --watch on a GPU$'
+    expect_err '^acre: --device .* is not supported: use cuda, for all GPUs that the program sees, or soft$'
 done
 run "$acre" run -- "$cases" clean # there is one choice
 expect_rc 0

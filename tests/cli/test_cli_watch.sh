@@ -75,9 +75,6 @@ check "the report is JSON without copies" python3 -c '
 import json
 run = json.loads(open("report.json").readline())
 assert run["memory"][0]["made"] == 1 and "copied_bytes" not in run' 
-run "$acre" run --gate=audit -- true
-expect_rc 64
-expect_err '--gate needs --watch'
 watch --gate=none -- true
 expect_rc 64
 watch --bytes 1GiB -- true

@@ -3,6 +3,10 @@
 acre_test_program(run_cases standin tests/standin/run_cases.c)
 set_target_properties(run_cases PROPERTIES SKIP_BUILD_RPATH ON)
 
+# serve_cases.c is one, too, for tests/cli/test_cli_serve.sh.
+acre_test_program(serve_cases standin tests/standin/serve_cases.c)
+set_target_properties(serve_cases PROPERTIES SKIP_BUILD_RPATH ON)
+
 # acre_cases.c is a program for `acre run`, too, but one that uses libacre.
 acre_test_program(acre_cases api tests/standin/acre_cases.c)
 

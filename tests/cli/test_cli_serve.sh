@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# acre run on a GPU: the program's device memory comes from acre's pool, and the program cannot tell.
+# The stand-in of libcuda.so.1 is the driver here.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 2
+
+if is_sanitized; then
+    echo "test_cli_serve: skipped: a gate cannot load a sanitizer's library; a plain build runs it"
+    exit 77
+fi
+export LD_LIBRARY_PATH="$ACRE_BUILD/soft"
+cases=$ACRE_BUILD/tests/standin/serve_cases
+conformance=$ACRE_BUILD/tests/conformance/conformance
+examples=$ACRE_BUILD/examples/cuda
+
+# ---- what is served ----
+
+for gate in audit preload; do
+    for name in served own reset idle threads fork capture ipc life; do
+        run ACRE_SOFT_BYTES=512MiB "$acre" run --device cuda --gate=$gate -- "$cases" $name
+        expect_rc 0
+        expect_out "^$name: ok\$"
+    done
+done
+run "$acre" run --zero -- "$cases" zero served
+expect_rc 0
+run "$acre" run --free=defer -- "$cases" served threads reset life
+expect_rc 0
+run "$acre" run --ipc=driver -- "$cases" served
+expect_rc 0
+# Without acre the cases fail that look for it.
+run "$cases" served
+expect_rc 1
+
+# ---- a program cannot tell ----
+
+# The conformance suite says what the driver answers, call by call. The driver refuses copies from and
+# to freed memory; acre's memory is still there.
+# same OPTION...: compares the suite with that of a run without acre, in these groups.
+groups=before,device,context,limits,chunk,map,plain,host,pointer,copy,stream,capture,graph,null,pool,async,own,reset
+run "$conformance" --driver cuda --group "$groups,wait,managed,fill,event,order"
+expect_rc 0
+cp "$out" "$work/plain"
+grep -v '^\(wait\|managed\|fill\|event\|order\)\.' "$work/plain" >"$work/some"
+same() {
+    expect_rc 0
+    check "conformance with $2" test "$(wc -l <"$out")" -eq "$(wc -l <"$1")"
+    check "conformance with $2" test -z "$(diff "$1" "$out" | grep '^>' | grep -v '^> copy\.freed: ')"
+}
+run "$acre" run --device cuda -- "$conformance" --driver cuda --group "$groups,wait,managed,fill,event,order"
+same "$work/plain" "no option"
+run "$acre" run --gate=preload -- "$conformance" --driver cuda --group "$groups"
+same "$work/some" --gate=preload
+run "$acre" run --limit 15TiB -- "$conformance" --driver cuda --group "$groups"
+same "$work/some" --limit
+run "$acre" run --watch -- "$conformance" --driver cuda --group "$groups"
+same "$work/some" --watch
+
+for example in "$examples"/*; do
+    [ -x "$example" ] && [ -f "$example" ] || continue
+    run "$example"
+    plain=$rc
+    cp "$out" "$work/plain"
+    run "$acre" run -- "$example"
+    check "exit code of $example" test "$rc" -eq "$plain"
+    check "output of $example" cmp -s "$out" "$work/plain"
+    run "$acre" run --limit 256MiB --stats --leaks -- "$example"
+    check "exit code of $example" test "$rc" -eq "$plain"
+done
+
+# ---- every driver call fails once ----
+
+# The program may fail, but it must not crash or hang.
+for nth in $(seq 1 3 120); do
+    run "ACRE_FAULT=*:$nth:once" timeout 20 "$acre" run -- "$cases" life
+    check "call $nth fails: exit code $rc" test "$rc" -le 1
+done
+
+# ---- reports and usage ----
+
+run "$acre" run --stats --leaks -- "$cases" served
+expect_rc 0
+expect_err '^acre: everything was freed$'
+expect_err '^  device +2 +2 +0 '
+run "$acre" run --free=never -- true
+expect_rc 64
+expect_err '--free takes wait or defer'
+run "$acre" run --watch --zero -- true
+expect_rc 64
+run "$acre" run --device cuda --bytes 1GiB -- true
+expect_rc 64
+run "$acre" run --device gpu -- true
+expect_rc 2
+# Under a profiler acre only watches.
+run CUDA_INJECTION64_PATH=/nonexistent/libinjection.so "$acre" run -- "$cases" served
+expect_rc 1
+expect_err '^acre: .* only watches'
+
+finish
