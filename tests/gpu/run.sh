@@ -13,7 +13,7 @@
 # with PyTorch on its default allocator. The area torch runs that comparison only.
 set -uo pipefail
 
-areas=(ground kinds grow pool heap plan cuda)
+areas=(ground kinds grow pool heap plan cuda run)
 AREA_SECONDS=360
 # Time for the rounds of the PyTorch comparison, and the limit for the whole comparison.
 TORCH_SECONDS=280
@@ -103,6 +103,11 @@ area_cuda() {
         --report-api-errors no --target-processes all --log-file "$build/programs-memcheck.log"
 }
 
+# Programs that cannot be changed, under `acre run`.
+area_run() {
+    run_step "programs"
+}
+
 # ---- steps ---------------------------------------------------------------------------------------
 
 # row WHAT PASSED FAILED SKIPPED SECONDS: one line of the table, for the current area.
@@ -190,6 +195,14 @@ sanitizer_step() {
     done < <(test_commands "$labels" devicefault "$names")
     [ $((passed + failed + skipped)) -gt 0 ] || failed=1
     row "$what" "$passed" "$failed" "$skipped" $((SECONDS - begin))
+}
+
+# run_step WHAT: tests/gpu/run_programs.sh, which prints its own counts.
+run_step() {
+    local what=$1 begin=$SECONDS log=$build/run_programs.log passed failed skipped
+    bash "$root/tests/gpu/run_programs.sh" "$build" 2>&1 | tee "$log"
+    read -r passed failed skipped < <(sed -n 's/^passed \([0-9]*\) failed \([0-9]*\) skipped \([0-9]*\)$/\1 \2 \3/p' "$log")
+    row "$what" "${passed:-0}" "${failed:-1}" "${skipped:-0}" $((SECONDS - begin))
 }
 
 # native_step WHAT: runs the stand-ins' tests, compiled with the toolkit's headers and linked with its
