@@ -27,8 +27,9 @@ int acre__limit_is_on(void);
 /* Wraps functions of the table, a copy of *inner, so that they charge and refund. */
 void acre__limit_wrap(struct acre__driver *table, const struct acre__driver *inner);
 
-/* Refunds plain memory that the driver no longer knows, after a context was destroyed. */
-void acre__limit_ended(void);
+/* Refunds memory that the driver no longer knows, after a context was destroyed. `dev` is the
+ * device of a primary context, or -1. */
+void acre__limit_ended(CUdevice dev);
 
 /* Starts with nothing charged, in a forked child. */
 void acre__limit_forget(void);

@@ -122,7 +122,7 @@ static void account_explain(uint64_t bytes) {
     enum { SIZE = 32 };
     char wanted[SIZE], left[SIZE], all[SIZE];
     struct limit_file *file = account_file();
-    if (!file)
+    if (!file || !acre__ledger_word("watch")) /* no report */
         return;
     uint64_t limit = atomic_load_explicit(&file->limit, memory_order_relaxed);
     acre__ledger_why("out of memory: %s requested, %s of the limit of %s left",

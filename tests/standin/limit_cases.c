@@ -193,9 +193,16 @@ static void do_contexts(void) {
     CUdevice device = enter();
     CUdeviceptr a;
     CUmemGenericAllocationHandle chunk;
+    CUmemoryPool pool;
+    CUmemPoolProps props = {0};
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     OK(cuMemAlloc(&a, MIB));
     OK(cuMemCreate(&chunk, 2 * MIB, device_prop(), 0));
     USED(3 * MIB);
+    OK(cuMemPoolCreate(&pool, &props));
+    OK(cuMemAllocFromPoolAsync(&a, MIB, pool, NULL));
+    NEED(used() > 3 * MIB);
     OK(cuDevicePrimaryCtxReset(device));
     USED(2 * MIB); /* belongs to no context */
     OK(cuMemRelease(chunk));
