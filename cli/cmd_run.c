@@ -79,7 +79,9 @@ struct run_args {
 
 static const struct argp_option run_options[] = {
     {"device", CLI_KEY_DEVICE, "NAME", 0,
-     "soft, a device in software: the default, and the only one supported", 0},
+     "soft, a device in software: the default without --watch and --limit, and the only one "
+     "supported",
+     0},
     {"watch", RUN_KEY_WATCH, NULL, 0,
      "run the program on the GPU, with NVIDIA's driver, and record its memory; without another "
      "report this prints --stats",
@@ -187,9 +189,9 @@ static const char run_doc[] =
     "  text. A line at exit names each suppression that matched nothing.\n"
     "\n"
     "Signals:\n"
-    "  With a report or --limit the program runs in a child of acre. acre forwards signals\n"
-    "  that it gets from other processes to the program. If a signal kills the\n"
-    "  program, acre prints the report and ends by the same signal.\n"
+    "  With a report or --limit the program runs in a child of acre. acre forwards\n"
+    "  signals that it gets from other processes to the program. If a signal kills\n"
+    "  the program, acre prints the report and ends by the same signal.\n"
     "\n"
     "Watching:\n"
     "  With --watch the program runs as it does without acre: on the GPU, with\n"
@@ -207,8 +209,8 @@ static const char run_doc[] =
     "  imported memory, and what the driver's pools have reserved, on all devices\n"
     "  together. It does not count contexts, kernels, arrays, pinned memory or the\n"
     "  memory of graphs. The program runs on the GPU with NVIDIA's driver, as with\n"
-    "  --watch; with --device soft, --bytes or --check, or without a GPU, it runs on\n"
-    "  the soft device. Memory of a process that was killed is free again at once.\n"
+    "  --watch; with --device soft, --bytes or --check, or without a GPU, it runs\n"
+    "  on the soft device. Memory of a process that was killed is free at once.\n"
     "  'acre limit PID' shows who has how much, 'acre limit PID SIZE' changes the\n"
     "  limit while the program runs.\n"
     "\n"
