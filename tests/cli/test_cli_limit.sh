@@ -91,6 +91,13 @@ run "$acre" limit --json $tool
 expect_json ".schema == \"acre-limit/1\" and .pid == $tool and .limit_bytes == 67108864 and .each == false and
     .used_bytes == 50331648 and .processes[0].used_bytes == 50331648 and .processes[0].program == \"limit_cases\""
 child=$(jq .processes[0].pid "$out")
+# Another user's program.
+nobody=(setpriv --reuid 65534 --clear-groups)
+if [ "$(id -u)" -eq 0 ] && "${nobody[@]}" "$acre" --version >/dev/null 2>&1; then
+    run "${nobody[@]}" "$acre" limit $tool 1GiB
+    expect_rc 2
+    expect_err 'only its own user may, or root \(the kernel requires ptrace access\)'
+fi
 # Lowered below what is in use, by any process of the run.
 run "$acre" limit "$child" 32MiB
 expect_rc 0
@@ -114,16 +121,12 @@ expect_err "^acre: there is no process $tool\$"
 run "$acre" limit $$
 expect_rc 2
 expect_err "does not run under 'acre run --limit'"
-if [ "$(id -u)" -ne 0 ]; then
-    run "$acre" limit 1
-    expect_rc 2
-    expect_err 'only its own user may, or root \(the kernel requires ptrace access\)'
-fi
 
 # ---- programs ----
 
 for example in "$examples"/*; do
-    [ -x "$example" ] && [ -f "$example" ] || continue
+    [ -f "$example" ] || continue # not the folder of object files
+    [ -x "$example" ] || continue
     run "$acre" run -- "$example"
     plain=$rc
     cp "$out" "$work/plain"
