@@ -33,6 +33,9 @@ for gate in audit preload; do
     expect_rc 0
     expect_out '^nvml: ok$'
 done
+run "$acre" run --device soft --limit 8MiB -- "$cases" pieces
+expect_rc 0
+expect_out '^pieces: ok$'
 # With a report the ledger is above the limit.
 limited --stats --leaks -- "$cases" plain
 expect_rc 0

@@ -189,6 +189,37 @@ static void do_pools(void) {
     USED(0);
 }
 
+/* A pool grows although it has enough idle memory, in pieces. The limit is 8 MiB here. */
+static void do_pieces(void) {
+    enum { PIECES = 8 };
+    CUdeviceptr pieces[PIECES], large;
+    CUmemoryPool pool;
+    uint64_t keep = UINT64_MAX;
+    OK(cuDeviceGetDefaultMemPool(&pool, enter()));
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    for (int i = 0; i < PIECES; i++)
+        OK(cuMemAllocAsync(&pieces[i], MIB, NULL));
+    USED(limit());
+    for (int i = 0; i < PIECES; i += 2)
+        OK(cuMemFreeAsync(pieces[i], NULL));
+    OK(cuStreamSynchronize(NULL));
+    USED(limit());
+    NO_MEMORY(cuMemAllocAsync(&large, 4 * MIB, NULL)); /* nothing can be released */
+    NEED(used() <= limit());
+    for (int i = 1; i < PIECES / 2; i += 2)
+        OK(cuMemFreeAsync(pieces[i], NULL));
+    OK(cuStreamSynchronize(NULL));
+    OK(cuMemAllocAsync(&large, 4 * MIB, NULL)); /* now half of the pool */
+    USED(limit());
+    USED(reserved(pool));
+    OK(cuMemFreeAsync(large, NULL));
+    for (int i = PIECES / 2 + 1; i < PIECES; i += 2)
+        OK(cuMemFreeAsync(pieces[i], NULL));
+    OK(cuStreamSynchronize(NULL));
+    OK(cuMemPoolTrimTo(pool, 0));
+    USED(0);
+}
+
 static void do_contexts(void) {
     CUdevice device = enter();
     CUdeviceptr a;
@@ -551,11 +582,22 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } rows[] = {{"plain", do_plain},         {"chunks", do_chunks}, {"import", do_import},
-                {"pools", do_pools},         {"fill", do_fill},     {"contexts", do_contexts},
-                {"arguments", do_arguments}, {"slots", do_slots},   {"fork-exec", do_fork_exec},
-                {"each", do_each},           {"race", do_race},     {"each-other", do_each_other},
-                {"owner", do_owner},         {"nvml", do_nvml},     {"kill", do_kill},
+    } rows[] = {{"plain", do_plain},
+                {"chunks", do_chunks},
+                {"import", do_import},
+                {"pools", do_pools},
+                {"pieces", do_pieces},
+                {"fill", do_fill},
+                {"contexts", do_contexts},
+                {"arguments", do_arguments},
+                {"slots", do_slots},
+                {"fork-exec", do_fork_exec},
+                {"each", do_each},
+                {"race", do_race},
+                {"each-other", do_each_other},
+                {"owner", do_owner},
+                {"nvml", do_nvml},
+                {"kill", do_kill},
                 {"shell", do_shell}};
     self = argv[0];
     open_file();
