@@ -86,8 +86,7 @@ struct run_args {
 static const struct argp_option run_options[] = {
     {"device", CLI_KEY_DEVICE, "NAME", 0,
      "cuda: the GPU, with NVIDIA's driver; soft: a device in software; default: the GPU if there "
-     "is "
-     "one",
+     "is one",
      0},
     {"free", RUN_KEY_FREE, "HOW", 0,
      "wait: cudaFree waits for the GPU's work, as the driver's does (the default); defer: it does "
@@ -101,8 +100,7 @@ static const struct argp_option run_options[] = {
      0},
     {"watch", RUN_KEY_WATCH, NULL, 0,
      "leave the program's memory to NVIDIA's driver and only record it; without another report "
-     "this "
-     "prints --stats",
+     "this prints --stats",
      0},
     {"gate", RUN_KEY_GATE, "GATE", 0,
      "how calls of the driver are intercepted, audit (an audit library of the dynamic linker) or "

@@ -1,6 +1,6 @@
 /* libacre_gate.so: an audit library (LD_AUDIT, see rtld-audit(7)) that makes the dynamic linker
- * bind the program's calls of libcuda.so.1 to the shim's hooks. It sees every binding: at start,
- * lazy, and by dlsym and dlvsym, whatever the search order is (RTLD_DEEPBIND).
+ * bind the program's calls of libcuda.so.1 and libnvidia-ml.so.1 to the shim's hooks. It sees every
+ * binding: at start, lazy, and by dlsym and dlvsym, whatever the search order is (RTLD_DEEPBIND).
  *
  * It lives in a namespace of its own, with its own libc, and begins before the shim is relocated.
  * So it calls nothing of the shim, and reads the hooks' addresses from the shim's symbol table.
@@ -27,7 +27,7 @@ unsigned int la_version(unsigned int version) {
     return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
-/* Bindings from every object but the shim and the driver itself, to the driver. */
+/* Bindings from every object but the shim and NVIDIA's libraries, to those libraries. */
 unsigned int la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie) {
     (void)cookie;
     if (space != LM_ID_BASE)
@@ -36,15 +36,24 @@ unsigned int la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie) {
         gate_shim = map;
         return 0;
     }
+    if (acre__elf_has_soname(map, "libnvidia-ml.so.1"))
+        return LA_FLG_BINDTO;
     if (gate_driver || !acre__elf_has_soname(map, "libcuda.so.1"))
         return LA_FLG_BINDFROM;
     gate_driver = map;
     return LA_FLG_BINDTO;
 }
 
-/* Symbols that begin with cu and a capital letter may have a hook. */
+/* Symbols that begin with cu or nvml and a capital letter may have a hook. */
+static int gate_may_bind(const char *name) {
+    if (name[0] == 'c' && name[1] == 'u')
+        return name[2] >= 'A' && name[2] <= 'Z';
+    return name[0] == 'n' && name[1] == 'v' && name[2] == 'm' && name[3] == 'l' && name[4] >= 'A' &&
+           name[4] <= 'Z';
+}
+
 static uintptr_t gate_bind(uintptr_t address, const char *name) {
-    if (!gate_shim || name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z')
+    if (!gate_shim || !gate_may_bind(name))
         return address;
     void *hook = acre__elf_find(gate_shim, name);
     return hook ? (uintptr_t)hook : address;

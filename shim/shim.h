@@ -17,6 +17,7 @@
 #ifndef ACRE_SHIM_SHIM_H
 #define ACRE_SHIM_SHIM_H
 
+#include <link.h>
 #include <stddef.h>
 
 #include "driver/driver.h"
@@ -99,5 +100,11 @@ const struct acre__driver *acre__shim_table(void);
 
 /* Returns the hook of the driver's function at this address, or the address itself. */
 SHIM_EXPORT void *acre_shim_swap(void *function);
+/* Does what acre_shim_swap does, for a function of NVML, libnvidia-ml.so.1 (shim_nvml.c). */
+SHIM_EXPORT void *acre_shim_swap_nvml(void *function);
+
+/* Finds the first loaded object with this DT_SONAME, without the dynamic loader: dlopen takes its
+ * lock, and dlsym may return hooks. Only l_addr and l_ld are set. Returns 0 if there is none. */
+int acre__shim_library(const char *soname, struct link_map *library_out);
 
 #endif

@@ -150,11 +150,11 @@ CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
     return acre__ledger_end(&before, result);
 }
 
-/* Ends a call that may have destroyed a context. */
-static CUresult hooks_ended(CUresult result) {
+/* Ends a call that may have destroyed a context: the primary one of `dev`, or another (-1). */
+static CUresult hooks_ended(CUresult result, CUdevice dev) {
     (void)acre__shim_table(); /* fills the table below */
     if (!result && acre__limit_is_on())
-        acre__limit_ended();
+        acre__limit_ended(dev);
     acre__ledger_ended(acre__ledger_driver(), result);
     return result;
 }
@@ -168,7 +168,7 @@ CUresult cuCtxDestroy(CUcontext ctx) {
     memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, "cuCtxDestroy", __builtin_return_address(0));
     acre__ledger_ending();
-    return acre__ledger_end(&before, hooks_ended(driver(ctx)));
+    return acre__ledger_end(&before, hooks_ended(driver(ctx), -1));
 }
 
 /* The two older forms for primary contexts. */
@@ -186,7 +186,7 @@ static CUresult hooks_primary(const char *name, enum shim_hook hook, CUdevice de
     CUresult result = driver(dev);
     if (!result)
         acre__serve_context_ended(dev, hook == SHIM_HOOK_cuDevicePrimaryCtxReset);
-    return acre__ledger_end(&before, hooks_ended(result));
+    return acre__ledger_end(&before, hooks_ended(result, dev));
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {

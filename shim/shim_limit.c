@@ -189,8 +189,19 @@ static CUresult limit_cuDeviceTotalMem(size_t *bytes_out, CUdevice dev) {
 
 /* ---- contexts ---- */
 
-void acre__limit_ended(void) {
+/* Returns 1 if the device has no primary context. */
+static int limit_is_reset(CUdevice dev) {
+    unsigned int flags = 0;
+    int is_active = 1;
+    return dev >= 0 && !acre__limit.inner->cuDevicePrimaryCtxGetState(dev, &flags, &is_active) &&
+           !is_active;
+}
+
+void acre__limit_ended(CUdevice dev) {
+    int is_reset = limit_is_reset(dev);
     pthread_mutex_lock(&acre__limit.lock);
+    if (is_reset)
+        acre__limit_doubt_pools();
     struct acre__node *node = acre__tree_first(&acre__limit.blocks);
     while (node) {
         struct limit_block *block = block_of(node);
@@ -204,22 +215,22 @@ void acre__limit_ended(void) {
     pthread_mutex_unlock(&acre__limit.lock);
 }
 
-static CUresult limit_ended(CUresult result) {
+static CUresult limit_ended(CUresult result, CUdevice dev) {
     if (!result)
-        acre__limit_ended();
+        acre__limit_ended(dev);
     return result;
 }
 
 static CUresult limit_cuCtxDestroy(CUcontext ctx) {
-    return limit_ended(acre__limit.inner->cuCtxDestroy(ctx));
+    return limit_ended(acre__limit.inner->cuCtxDestroy(ctx), -1);
 }
 
 static CUresult limit_cuDevicePrimaryCtxRelease(CUdevice dev) {
-    return limit_ended(acre__limit.inner->cuDevicePrimaryCtxRelease(dev));
+    return limit_ended(acre__limit.inner->cuDevicePrimaryCtxRelease(dev), dev);
 }
 
 static CUresult limit_cuDevicePrimaryCtxReset(CUdevice dev) {
-    return limit_ended(acre__limit.inner->cuDevicePrimaryCtxReset(dev));
+    return limit_ended(acre__limit.inner->cuDevicePrimaryCtxReset(dev), dev);
 }
 
 /* ---- the table ---- */

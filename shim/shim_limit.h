@@ -20,15 +20,21 @@
 #include <stdint.h>
 
 #include "driver/driver.h"
+#include "limit_file.h"
 
 /* Returns 1 if this process runs under a limit. */
 int acre__limit_is_on(void);
 
+/* Returns the file that all processes of the run share, or NULL if it cannot be opened; a message
+ * has said why. Its word `sequence` changes with the limit. */
+struct limit_file *acre__limit_file(void);
+
 /* Wraps functions of the table, a copy of *inner, so that they charge and refund. */
 void acre__limit_wrap(struct acre__driver *table, const struct acre__driver *inner);
 
-/* Refunds plain memory that the driver no longer knows, after a context was destroyed. */
-void acre__limit_ended(void);
+/* Refunds memory that the driver no longer knows, after a context was destroyed. `dev` is the
+ * device of a primary context, or -1. */
+void acre__limit_ended(CUdevice dev);
 
 /* Starts with nothing charged, in a forked child. */
 void acre__limit_forget(void);

@@ -75,7 +75,7 @@ static void account_open(void) {
                 process, strerror(errno));
 }
 
-static struct limit_file *account_file(void) {
+struct limit_file *acre__limit_file(void) {
     struct limit_file *file = atomic_load_explicit(&account.file, memory_order_acquire);
     if (file || atomic_load_explicit(&account.has_failed, memory_order_relaxed))
         return file;
@@ -107,7 +107,7 @@ static struct limit_slot *account_slot(struct limit_file *file) {
 /* A process that has called exec still has the slot of the program before, whose memory is gone.
  * Nobody else can tell. */
 __attribute__((constructor)) static void account_begin(void) {
-    struct limit_file *file = acre__limit_is_on() ? account_file() : NULL;
+    struct limit_file *file = acre__limit_is_on() ? acre__limit_file() : NULL;
     if (file && !atomic_load_explicit(&account.slot, memory_order_acquire))
         acre__limit_leave(file);
 }
@@ -115,7 +115,7 @@ __attribute__((constructor)) static void account_begin(void) {
 /* ---- charges ---- */
 
 int acre__limit_try(uint64_t bytes) {
-    struct limit_file *file = account_file();
+    struct limit_file *file = acre__limit_file();
     struct limit_slot *slot = bytes ? account_slot(file) : NULL;
     return !bytes || (slot && acre__limit_file_charge(file, slot, bytes));
 }
@@ -124,8 +124,8 @@ int acre__limit_try(uint64_t bytes) {
 static void account_explain(uint64_t bytes) {
     enum { SIZE = 32 };
     char wanted[SIZE], left[SIZE], all[SIZE];
-    struct limit_file *file = account_file();
-    if (!file)
+    struct limit_file *file = acre__limit_file();
+    if (!file || !acre__ledger_word("watch")) /* no report */
         return;
     uint64_t limit = atomic_load_explicit(&file->limit, memory_order_relaxed);
     acre__ledger_why("out of memory: %s requested, %s of the limit of %s left",
@@ -150,12 +150,12 @@ int acre__limit_take(uint64_t bytes) {
 void acre__limit_give(uint64_t bytes) {
     struct limit_slot *slot = atomic_load_explicit(&account.slot, memory_order_acquire);
     if (bytes && slot)
-        acre__limit_refund(account_file(), slot, bytes);
+        acre__limit_refund(acre__limit_file(), slot, bytes);
 }
 
 /* Reads the slot, if there is one: a query takes none. */
 void acre__limit_view(uint64_t *free_bytes, uint64_t *total_bytes) {
-    struct limit_file *file = account_file();
+    struct limit_file *file = acre__limit_file();
     struct limit_slot *slot = atomic_load_explicit(&account.slot, memory_order_acquire);
     uint64_t limit = file ? atomic_load_explicit(&file->limit, memory_order_relaxed) : 0;
     uint64_t left = file ? acre__limit_left(file, slot) : 0;
@@ -178,7 +178,7 @@ void acre__limit_forget(void) {
 /* ---- changes ---- */
 
 int acre__limit_wait(uint32_t *seen) {
-    struct limit_file *file = account_file();
+    struct limit_file *file = acre__limit_file();
     if (!file)
         return 0;
     uint32_t now;
@@ -189,7 +189,7 @@ int acre__limit_wait(uint32_t *seen) {
 }
 
 void acre__limit_press(void) {
-    struct limit_file *file = account_file();
+    struct limit_file *file = acre__limit_file();
     if (!file)
         return;
     atomic_fetch_add_explicit(&file->sequence, 1, memory_order_release);

@@ -5,7 +5,9 @@
  * what the driver says. Several calls may be in progress. If the pool has grown by more than the
  * limit allows, the new block is freed again.
  *
- * Under the lock the pool's handle is valid: cuMemPoolDestroy marks the record first. */
+ * Under the lock the pool's handle is valid: cuMemPoolDestroy marks the record first. After the end
+ * of a primary context that is not certain. A pool without blocks is then charged again when the
+ * program uses it. */
 #include <stdlib.h>
 
 #include "shim_limit_records.h"
@@ -42,7 +44,11 @@ static struct limit_pool *pool_get(CUmemoryPool handle) {
  * the pool has more than the limit allows; the charge then stays. */
 static int pool_settle(struct limit_pool *pool) {
     uint64_t now = 0;
-    if (pool->is_host || pool->is_ended ||
+    if (pool->is_unsure && !pool->live) {
+        acre__limit_give(pool->held - pool->pending);
+        pool->held = pool->pending;
+    }
+    if (pool->is_host || pool->is_ended || pool->is_unsure ||
         !pool_query(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &now))
         return 1;
     if (now + pool->pending <= pool->held) {
@@ -83,12 +89,21 @@ static int pool_growth(const struct limit_pool *pool, uint64_t bytes, uint64_t *
     return 1;
 }
 
+void acre__limit_doubt_pools(void) {
+    struct acre__node *node = acre__tree_first(&acre__limit.pools);
+    for (; node; node = acre__tree_next(&acre__limit.pools, node)) {
+        struct limit_pool *pool = pool_of(node);
+        pool->is_unsure = pool->is_made;
+        (void)pool_settle(pool);
+    }
+}
+
 void acre__limit_settle_pools(int trim) {
     pthread_mutex_lock(&acre__limit.lock);
     struct acre__node *node = acre__tree_first(&acre__limit.pools);
     for (; node; node = acre__tree_next(&acre__limit.pools, node)) {
         struct limit_pool *pool = pool_of(node);
-        if (!pool->held || pool->is_ended)
+        if (!pool->held || pool->is_ended || pool->is_unsure)
             continue;
         if (trim)
             (void)acre__limit.inner->cuMemPoolTrimTo(pool_handle(pool), 0);
@@ -142,9 +157,11 @@ static CUresult pool_begin(CUmemoryPool handle, size_t bytes, struct limit_block
                            uint64_t *growth) {
     pthread_mutex_lock(&acre__limit.lock);
     struct limit_pool *pool = pool_get(handle);
-    int is_host = pool && pool->is_host, is_told = pool && pool_growth(pool, bytes, growth);
-    if (pool)
+    if (pool) {
+        pool->is_unsure = 0;
         pool->live++; /* keeps the record */
+    }
+    int is_host = pool && pool->is_host, is_told = pool && pool_growth(pool, bytes, growth);
     pthread_mutex_unlock(&acre__limit.lock);
     if (!pool)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -236,8 +253,12 @@ static CUresult pool_cuMemPoolCreate(CUmemoryPool *pool_out, const CUmemPoolProp
         return result;
     pthread_mutex_lock(&acre__limit.lock);
     struct limit_pool *pool = pool_get(*pool_out);
-    if (pool)
+    if (pool) {
+        acre__limit_give(pool->held); /* of a pool that went with its context */
+        *pool = (struct limit_pool){.node = pool->node, .live = pool->live};
         pool->is_host = props->location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+        pool->is_made = 1;
+    }
     pthread_mutex_unlock(&acre__limit.lock);
     return result;
 }

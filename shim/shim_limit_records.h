@@ -15,6 +15,8 @@ struct limit_pool {
     uint64_t pending;       /* bytes charged for calls in progress, which may make the pool grow */
     unsigned live;          /* blocks that are allocated */
     int is_host;            /* its memory does not count */
+    int is_made;            /* by cuMemPoolCreate */
+    int is_unsure;          /* its handle may be stale: the driver may not check it */
     int is_ended;           /* destroyed: its memory goes with its last block */
 };
 
@@ -62,6 +64,9 @@ void acre__limit_add_block(struct limit_block *block);
 void acre__limit_wrap_pools(struct acre__driver *table);
 /* Charges all pools by what they have reserved now; `trim`: after idle memory was released. */
 void acre__limit_settle_pools(int trim);
+/* Asks the driver no more about pools that the program has created until it uses them again: the
+ * end of a primary context may have destroyed them. With the lock held. */
+void acre__limit_doubt_pools(void);
 /* Ends a block of a pool; with the lock held. Returns the bytes to refund. */
 uint64_t acre__limit_end_pool_block(struct limit_pool *pool);
 

@@ -92,8 +92,10 @@ static CUresult query_set_attribute(const void *value, CUpointer_attribute attri
                                     CUdeviceptr ptr) {
     struct serve_block block;
     unsigned int is_sync;
-    if (!query_block(&ptr, &block) || !value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+    if (!query_block(&ptr, &block))
         return acre__serve.inner->cuPointerSetAttribute(value, attribute, ptr);
+    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        return CUDA_ERROR_INVALID_VALUE;
     memcpy(&is_sync, value, sizeof is_sync);
     acre__blocks_set_sync(ptr, is_sync != 0);
     return CUDA_SUCCESS;

@@ -135,6 +135,8 @@ static int serve_make(struct serve_device *device, CUdevice dev) {
     return 1;
 }
 
+static void serve_start_thread(void);
+
 /* Opens the device of a context that becomes current for the first time. */
 static struct serve_device *serve_open(CUcontext ctx) {
     CUdevice dev;
@@ -146,6 +148,7 @@ static struct serve_device *serve_open(CUcontext ctx) {
         atomic_store(&device->ctx, ctx);
     int is_open = atomic_load(&device->ctx) == ctx;
     pthread_mutex_unlock(&serve.lock);
+    serve_start_thread();
     return is_open ? device : NULL;
 }
 
@@ -307,7 +310,6 @@ static CUresult serve_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
     CUresult result = acre__captures_any() ? acre__captures_try_alloc() : serve_check(device);
     if (result)
         return result;
-    serve_start_thread();
     if (serve_from_pool(device, bytes, ptr_out))
         return CUDA_SUCCESS;
     return serve_from_driver(bytes, ptr_out);

@@ -36,31 +36,32 @@ static struct {
 
 /* ---- the driver's own functions ---- */
 
-/* The driver's library: the first object with this name that a program has loaded. */
-struct shim_library {
-    struct link_map map;
-    int is_found;
+struct shim_search {
+    const char *soname;
+    struct link_map *found;
 };
 
 static int shim_look(struct dl_phdr_info *info, size_t bytes, void *user) {
-    struct shim_library *library = user;
+    const struct shim_search *search = user;
     (void)bytes;
     struct link_map map = {.l_addr = info->dlpi_addr};
     for (int i = 0; i < info->dlpi_phnum; i++) {
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
             map.l_ld = (ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
     }
-    if (!map.l_ld || !acre__elf_has_soname(&map, "libcuda.so.1"))
+    if (!map.l_ld || !acre__elf_has_soname(&map, search->soname))
         return 0;
-    *library = (struct shim_library){map, 1};
+    *search->found = map;
     return 1;
 }
 
-/* Neither dlopen, which takes the loader's lock, nor dlsym, which may return hooks. */
-static struct shim_library shim_library(void) {
-    struct shim_library library = {{0}, 0};
-    (void)dl_iterate_phdr(shim_look, &library);
-    return library;
+int acre__shim_library(const char *soname, struct link_map *library_out) {
+    struct shim_search search = {soname, library_out};
+    return dl_iterate_phdr(shim_look, &search);
+}
+
+static int shim_library(struct link_map *library_out) {
+    return acre__shim_library("libcuda.so.1", library_out);
 }
 
 /* Finds the functions that have hooks, without a driver call. Returns 0 if the program has not
@@ -68,13 +69,14 @@ static struct shim_library shim_library(void) {
 static int shim_find_rows(void) {
     if (atomic_load_explicit(&shim.has_rows, memory_order_acquire))
         return 1;
-    struct shim_library library = shim_library();
-    for (size_t i = 0; library.is_found && i < SHIM_ROWS; i++)
-        __atomic_store_n(&shim_rows[i].driver, acre__elf_find(&library.map, shim_rows[i].symbol),
+    struct link_map library;
+    if (!shim_library(&library))
+        return 0;
+    for (size_t i = 0; i < SHIM_ROWS; i++)
+        __atomic_store_n(&shim_rows[i].driver, acre__elf_find(&library, shim_rows[i].symbol),
                          __ATOMIC_RELAXED);
-    if (library.is_found)
-        atomic_store_explicit(&shim.has_rows, 1, memory_order_release);
-    return library.is_found;
+    atomic_store_explicit(&shim.has_rows, 1, memory_order_release);
+    return 1;
 }
 
 static CUresult shim_cuInit(unsigned int flags) {
@@ -165,11 +167,12 @@ static void shim_fill(const struct link_map *library) {
 const struct acre__driver *acre__shim_table(void) {
     const struct acre__driver *table;
     while (!(table = atomic_load_explicit(&shim.table, memory_order_acquire))) {
-        struct shim_library library = shim_library();
-        if (!library.is_found) /* the program has a hook in place of a weak reference, perhaps */
+        struct link_map library;
+        if (!shim_library(
+                &library)) /* the program has a hook in place of a weak reference, perhaps */
             return &shim_lacks;
         if (!atomic_exchange_explicit(&shim.is_loading, 1, memory_order_acquire))
-            shim_fill(&library.map);
+            shim_fill(&library);
         else
             sched_yield();
     }

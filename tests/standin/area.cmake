@@ -15,3 +15,15 @@ add_executable(watch_cases tests/standin/watch_cases.c)
 set_target_properties(watch_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin)
 target_compile_definitions(watch_cases PRIVATE _GNU_SOURCE)
 target_link_libraries(watch_cases PRIVATE acre_flags ${CMAKE_DL_LIBS})
+
+# limit_cases.c is a program for `acre run --limit`.
+acre_test_program(limit_cases standin tests/standin/limit_cases.c)
+set_target_properties(limit_cases PROPERTIES SKIP_BUILD_RPATH ON)
+target_include_directories(limit_cases PRIVATE report)
+
+# A libnvidia-ml.so.1 for limit_cases.
+add_library(fake_nvml SHARED tests/standin/fake_nvml.c)
+set_target_properties(fake_nvml PROPERTIES OUTPUT_NAME nvidia-ml SOVERSION 1
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin/nvml)
+target_link_libraries(fake_nvml PRIVATE acre_flags)
+add_dependencies(limit_cases fake_nvml)

@@ -114,7 +114,7 @@ static int by_next(void) {
 static int by_nothing(void) {
     int is_ok = dlsym(driver, "cuNoSuchFunction") == NULL && dlerror() != NULL;
     /* One function with a hook, and one without. */
-    return is_ok && dlsym(RTLD_DEFAULT, "cuInit") && dlsym(RTLD_DEFAULT, "cuMemGetInfo_v2") &&
+    return is_ok && dlsym(RTLD_DEFAULT, "cuInit") && dlsym(RTLD_DEFAULT, "cuMemsetD8_v2") &&
            dlerror() == NULL;
 }
 

@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# acre run --limit and acre limit: programs get at most so much device memory, whichever way they ask
+# for it, in several processes, and when processes are killed. The stand-in is the driver here.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 2
+
+if is_sanitized; then
+    echo "test_cli_limit: skipped: a gate cannot load a sanitizer's library; a plain build runs it"
+    exit 77
+fi
+[ -f "$ACRE_BUILD/shim/libacre_shim.so" ] || {
+    echo "test_cli_limit: skipped: the shim was not built"
+    exit 77
+}
+cases=$ACRE_BUILD/tests/standin/limit_cases
+examples=$ACRE_BUILD/examples/cuda
+mib=1048576
+
+limited() { run timeout 60 "$acre" run --device soft --limit 64MiB "$@"; }
+
+# ---- counting, refusing, and what the program sees ----
+
+for gate in audit preload; do
+    for case in plain chunks import pools contexts fill arguments owner; do
+        limited --gate=$gate -- "$cases" $case
+        expect_rc 0
+        expect_out "^$case: ok\$"
+        expect_no_err
+    done
+    run LD_LIBRARY_PATH="$ACRE_BUILD/tests/standin/nvml" \
+        "$acre" run --device soft --limit 64MiB --gate=$gate -- "$cases" nvml
+    expect_rc 0
+    expect_out '^nvml: ok$'
+done
+run "$acre" run --device soft --limit 8MiB -- "$cases" pieces
+expect_rc 0
+expect_out '^pieces: ok$'
+# With a report the ledger is above the limit.
+limited --stats --leaks -- "$cases" plain
+expect_rc 0
+expect_err '^acre: everything was freed$'
+limited --errors -- "$cases" fill
+expect_rc 1
+expect_err 'out of memory: 1 byte requested, 0 bytes of the limit of 64 MiB left'
+# The driver's own limit still counts: the smaller one is what the program sees.
+run "$acre" run --device soft --bytes 32MiB --limit 64MiB -- "$cases" plain
+expect_rc 0
+# --check needs the stand-in's report.
+limited --check -- "$cases" plain
+expect_rc 0
+
+# ---- several processes ----
+
+limited -- "$cases" fork-exec
+expect_rc 0
+expect_out '^fill: ok$'
+limited --limit-each -- "$cases" each
+expect_rc 0
+expect_out '^each: ok$'
+limited -- "$cases" slots
+expect_rc 0
+expect_err '^acre: 1024 processes under this memory limit use CUDA already; process [0-9]+ gets no device memory$'
+check "the message comes once" test "$(grep -c 1024 "$err")" -eq 1
+limited -- "$cases" race
+expect_rc 0
+expect_out '^race: ok$'
+limited -- "$cases" kill
+expect_rc 0
+expect_out '^kill: ok$'
+# A program that starts acre run itself stays under the limit.
+limited -- "$acre" run --leaks -- "$cases" plain
+expect_rc 0
+expect_out '^plain: ok$'
+
+# ---- acre limit ----
+
+mkfifo asks answers
+"$acre" run --device soft --limit 64MiB -- "$cases" shell <asks >answers 2>shell.err &
+tool=$!
+exec 7>asks 8<answers
+# ask WORDS EXPECTED: sends a line to the program and compares its answer.
+ask() {
+    echo "$1" >&7
+    read -r answer <&8
+    check "answer to '$1' is '$2', not '$answer'" test "$answer" = "$2"
+}
+ask "alloc $((48 * mib))" 'alloc 0'
+run "$acre" limit $tool
+expect_rc 0
+expect_out '^limit 64 MiB, used 48 MiB$'
+expect_out '^ *[0-9]+ +48 MiB +limit_cases *$'
+run "$acre" limit --json $tool
+expect_json ".schema == \"acre-limit/1\" and .pid == $tool and .limit_bytes == 67108864 and .each == false and
+    .used_bytes == 50331648 and .processes[0].used_bytes == 50331648 and .processes[0].program == \"limit_cases\""
+child=$(jq .processes[0].pid "$out")
+# Another user's program.
+nobody=(setpriv --reuid 65534 --clear-groups)
+if [ "$(id -u)" -eq 0 ] && "${nobody[@]}" "$acre" --version >/dev/null 2>&1; then
+    run "${nobody[@]}" "$acre" limit $tool 1GiB
+    expect_rc 2
+    expect_err 'only its own user may, or root \(the kernel requires ptrace access\)'
+fi
+# Lowered below what is in use, by any process of the run.
+run "$acre" limit "$child" 32MiB
+expect_rc 0
+expect_out '^limit 32 MiB, used 48 MiB$'
+ask 'alloc 1' 'alloc 2'
+ask info "info 0 $((32 * mib))"
+ask free free
+ask "alloc $((32 * mib))" 'alloc 0'
+ask 'alloc 1' 'alloc 2'
+run "$acre" limit $tool 128MiB
+expect_out '^limit 128 MiB, used 32 MiB$'
+ask info "info $((96 * mib)) $((128 * mib))"
+ask "alloc $((96 * mib))" 'alloc 0'
+exec 7>&-
+wait $tool
+check "exit code of the program" test $? -eq 0
+exec 8<&-
+run "$acre" limit $tool
+expect_rc 2
+expect_err "^acre: there is no process $tool\$"
+run "$acre" limit $$
+expect_rc 2
+expect_err "does not run under 'acre run --limit'"
+
+# ---- programs ----
+
+for example in "$examples"/*; do
+    [ -f "$example" ] || continue # not the folder of object files
+    [ -x "$example" ] || continue
+    run "$acre" run -- "$example"
+    plain=$rc
+    cp "$out" "$work/plain"
+    run "$acre" run --limit 256MiB --stats --leaks -- "$example"
+    check "exit code of $(basename "$example")" test "$rc" -eq "$plain"
+    check "output of $(basename "$example")" cmp -s "$out" "$work/plain"
+done
+# The stand-in as NVIDIA's driver.
+run LD_LIBRARY_PATH="$ACRE_BUILD/soft" "$acre" run --watch --limit 64MiB -- "$cases" fill
+expect_rc 0
+expect_err '^acre: allocations: '
+
+# ---- usage ----
+
+for words in '--limit 0' '--limit x' '--limit 17TiB' --limit-each; do
+    # shellcheck disable=SC2086 # the words of a command
+    run "$acre" run $words -- true
+    expect_rc 64
+done
+for words in '' 0 x '1 x' '1 17TiB' '1 1MiB 2'; do
+    # shellcheck disable=SC2086 # the words of a command
+    run "$acre" limit $words
+    expect_rc 64
+done
+
+finish
