@@ -89,8 +89,8 @@ static const struct argp_option run_options[] = {
      "is one",
      0},
     {"free", RUN_KEY_FREE, "HOW", 0,
-     "wait: cudaFree waits for the GPU's work, as the driver's does (the default); defer: it does "
-     "not, and the memory is used again when the work is done",
+     "wait, the default: cudaFree waits for the GPU's work, as the driver's does; defer: it does "
+     "not wait, and the memory is reused after that work",
      0},
     {"zero", RUN_KEY_ZERO, NULL, 0,
      "zero device memory when it is allocated, for programs that read what they never wrote", 0},
@@ -508,7 +508,10 @@ static char *run_words(const struct run_args *args) {
     if (args->watch && args->watch->out >= 0) {
         words = run_append(words, cli_format(",out=%ld/%d", (long)getppid(), args->watch->out));
     }
-    if (args->shim && !args->is_watched) {
+    if (args->standins) {
+        words = run_append(words, cli_format(",soft"));
+    }
+    if (args->shim && !args->standins && !args->is_watched) {
         words = run_append(words, cli_format(",serve%s%s%s", args->defers ? ",defer" : "",
                                              args->zeroes ? ",zero" : "",
                                              args->ipc_is_real ? ",ipc=driver" : ""));
@@ -617,7 +620,9 @@ static bool run_is_soft(const struct run_args *args) {
     if (args->is_watched || (args->device && strcmp(args->device, "cuda") == 0)) {
         return false;
     }
-    if (args->device || args->bytes || args->wants & RUN_WANT_CHECK) {
+    const char *outer = getenv("ACRE_RUN"); /* of an `acre run` that started this one */
+    if (args->device || args->bytes || args->wants & RUN_WANT_CHECK ||
+        (outer && strstr(outer, ",soft"))) {
         return true;
     }
     bool is_soft = !run_limit_has_gpu();

@@ -7,6 +7,9 @@
  *   file=1200/5      the file for records: descriptor 5 of process 1200, which is `acre run`
  *   out=1200/6       where JSON goes; default: stderr
  *   watch            the shim reports, not a stand-in, which may be the driver under the shim
+ *   serve, defer, zero, ipc=driver
+ *                    memory comes from acre's pool (struct serve_options in shim/shim_serve.h)
+ *   soft             the program runs on the soft device
  *   limit=1200/7     the file of the memory limit (report/limit_file.h), which the shim keeps
  *
  *   at exit      prints the report of every process that has used CUDA
