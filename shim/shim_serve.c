@@ -9,7 +9,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/inside.h"
 #include "base/run.h"
+#include "ledger.h"
 #include "shim_limit.h"
 #include "shim_serve.h"
 
@@ -400,6 +402,12 @@ static void serve_wrap_retries(struct acre__driver *table) {
 }
 
 /* ---- start ---- */
+
+/* Registering for membarrier takes milliseconds once the driver has started its threads. */
+__attribute__((constructor)) static void serve_begin(void) {
+    if (acre__ledger_word("serve"))
+        acre__inside_init();
+}
 
 void acre__serve_forget(void) {
     if (!acre__serve.options.is_on)
