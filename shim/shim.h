@@ -88,6 +88,8 @@ typedef void (*shim_function)(void);
     X(cuModuleLoadData)                                                                            \
     X(cuModuleLoadDataEx)                                                                          \
     X(cuGraphInstantiateWithFlags)                                                                 \
+    X(cuCtxEnablePeerAccess)                                                                       \
+    X(cuCtxDisablePeerAccess)                                                                      \
     X(cuIpcGetMemHandle)                                                                           \
     X(cuIpcOpenMemHandle)                                                                          \
     X(cuIpcOpenMemHandle_v2)                                                                       \

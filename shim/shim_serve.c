@@ -97,6 +97,8 @@ static void serve_make_own(void) {
     serve.acre.cuMemAddressReserve = own_reserve;
     serve.acre.cuMemAddressFree = own_unreserve;
     serve.acre.cuMemCreate = own_create;
+    serve.acre.cuMemSetAccess = acre__peers_set_access;
+    serve.acre.cuMemUnmap = acre__peers_unmap;
     serve.acre.cuStreamDestroy = own_cuStreamDestroy;
     serve.acre.cuStreamSynchronize = own_cuStreamSynchronize;
     serve.acre.cuStreamQuery = own_cuStreamQuery;
@@ -194,6 +196,7 @@ void acre__serve_context_ended(CUdevice dev, int is_reset) {
     if (atomic_exchange(&device->ctx, NULL)) {
         acre__captures_forget(device);
         acre__blocks_forget(device);
+        acre__peers_forget(dev);
         serve_is_gone = 1;
         (void)acre_close(device->device);
         serve_is_gone = 0;
@@ -419,6 +422,7 @@ void acre__serve_forget(void) {
     acre__blocks_forget(NULL);
     acre__captures_forget(NULL);
     acre__ipc_forget();
+    acre__peers_forget(-1);
 }
 
 void acre__serve_wrap(struct acre__driver *table, const struct acre__driver *inner,
@@ -437,4 +441,5 @@ void acre__serve_wrap(struct acre__driver *table, const struct acre__driver *inn
     acre__query_wrap(table);
     acre__captures_wrap(table);
     acre__ipc_wrap(table);
+    acre__peers_wrap(table);
 }

@@ -126,6 +126,16 @@ int acre__ipc_close(CUdeviceptr ptr, CUresult *result);
 void acre__ipc_forget(void);
 void acre__ipc_wrap(struct acre__driver *table);
 
+/* ---- peer access (shim_peers.c) ---- */
+
+/* In acre's own table: access for the devices that have peer access, too. */
+CUresult acre__peers_set_access(CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *access,
+                                size_t count);
+CUresult acre__peers_unmap(CUdeviceptr ptr, size_t bytes);
+/* The primary context of a device has ended, and its peer access with it. -1: in a forked child. */
+void acre__peers_forget(CUdevice dev);
+void acre__peers_wrap(struct acre__driver *table);
+
 /* ---- queries (shim_query.c) ---- */
 
 void acre__query_wrap(struct acre__driver *table);

@@ -23,6 +23,8 @@ for gate in audit preload; do
         expect_out "^$name: ok\$"
     done
 done
+run ACRE_SOFT_DEVICES=2 ACRE_SOFT_BYTES=512MiB "$acre" run --device cuda -- "$cases" peer served
+expect_rc 0
 run "$acre" run --zero -- "$cases" zero served
 expect_rc 0
 run "$acre" run --free=defer -- "$cases" served threads reset life

@@ -224,6 +224,35 @@ static int case_capture(void) {
     return 1;
 }
 
+/* ---- peers ---- */
+
+static int access_of(CUdeviceptr block, int dev) {
+    unsigned long long flags = 9;
+    CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, dev};
+    return cuMemGetAccess(&flags, &location, block) ? -1 : (int)flags;
+}
+
+/* With two devices: peer access covers blocks from before and after it was enabled. */
+static int case_peer(void) {
+    CUcontext second;
+    CUdeviceptr before, after;
+    NEED(cuMemAlloc(&before, MIB));
+    EXPECT(access_of(before, 1) == 0);
+    NEED(cuDevicePrimaryCtxRetain(&second, 1));
+    NEED(cuCtxSetCurrent(second));
+    NEED(cuCtxEnablePeerAccess(context, 0));
+    NEED(cuCtxSetCurrent(context));
+    NEED(cuMemAlloc(&after, 100 * MIB));
+    EXPECT(access_of(before, 1) == 3 && access_of(after, 1) == 3 && access_of(after, 0) == 3);
+    NEED(cuCtxSetCurrent(second));
+    NEED(cuCtxDisablePeerAccess(context));
+    EXPECT(access_of(before, 1) == 0 && access_of(after, 0) == 3);
+    NEED(cuCtxSetCurrent(context));
+    NEED(cuMemFree(before));
+    NEED(cuMemFree(after));
+    return 1;
+}
+
 /* ---- other processes ---- */
 
 enum { IPC_WORDS = 3 << 18 };
@@ -305,7 +334,7 @@ static int run(const char *name) {
     } cases[] = {{"served", case_served}, {"own", case_own},         {"reset", case_reset},
                  {"idle", case_idle},     {"zero", case_zero},       {"threads", case_threads},
                  {"fork", case_fork},     {"capture", case_capture}, {"ipc", case_ipc},
-                 {"life", case_life}};
+                 {"life", case_life},     {"peer", case_peer}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (strcmp(cases[i].name, name) == 0)
             return cases[i].run();
