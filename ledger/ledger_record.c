@@ -343,15 +343,17 @@ void acre__record_count(enum run_kind kind, const struct run_count *count) {
     pthread_mutex_unlock(&record.lock);
 }
 
-/* Finds the note of that site and error. Programs have few of them. */
-static struct run_note *refusal_find(uint32_t site, uint32_t code) {
+/* Finds the note with that type, site, code and name. Programs have few of them. */
+static struct run_note *note_find(enum run_note_type type, uint32_t site, uint32_t code,
+                                  const char *name) {
     for (uint32_t chunk = record.process; chunk <= record.notes; chunk++) {
         const struct run_head *head = chunk_head(chunk);
         if (head->process != record.process || head->kind != RUN_CHUNK_NOTES)
             continue;
         struct run_note *notes = chunk_records(chunk);
         for (uint32_t i = 0; i < RUN_NOTES; i++) {
-            if (notes[i].type == RUN_NOTE_CALL && notes[i].site == site && notes[i].code == code)
+            if (notes[i].type == type && notes[i].site == site && notes[i].code == code &&
+                strncmp(notes[i].name, name, sizeof notes[i].name) == 0)
                 return &notes[i];
         }
     }
@@ -364,7 +366,7 @@ void acre__record_refusal(uint32_t site, uint32_t code, const char *error, const
     pthread_mutex_lock(&record.lock);
     if (record_is_on()) {
         record.refusal_count++;
-        struct run_note *note = refusal_find(site, code);
+        struct run_note *note = note_find(RUN_NOTE_CALL, site, code, error);
         if (note) {
             atomic_fetch_add_explicit(&note->count, 1, memory_order_relaxed);
         } else if (note_take(&note)) {
@@ -405,6 +407,17 @@ int acre__record_has_wrongs(void) {
     int has = record.wrong_count != 0;
     pthread_mutex_unlock(&record.lock);
     return has;
+}
+
+_Atomic uint64_t *acre__record_counter(const char *call) {
+    struct run_note *note = NULL;
+    pthread_mutex_lock(&record.lock);
+    if (record_is_on() && !(note = note_find(RUN_NOTE_COUNTED, 0, 0, call)) && note_take(&note)) {
+        snprintf(note->name, sizeof note->name, "%s", call);
+        note_publish(note, RUN_NOTE_COUNTED);
+    }
+    pthread_mutex_unlock(&record.lock);
+    return note ? &note->count : NULL;
 }
 
 void acre__record_state(uint32_t state) {

@@ -140,6 +140,15 @@ static int collect_wrong(struct run_collection *out, const struct run_note *note
     return 1;
 }
 
+static int collect_counted(struct run_collection *out, const struct run_note *note) {
+    struct run_counted *counted = rows_add(&out->counted, &out->counted_rows, sizeof *counted);
+    if (!counted)
+        return 0;
+    *counted = (struct run_counted){.number = note->number, .count = note->count};
+    text_copy(counted->call, note->name, sizeof counted->call);
+    return 1;
+}
+
 static void collect_notes(struct collect *collect, uint32_t chunk) {
     for (uint32_t i = 0; i < RUN_NOTES; i++) {
         struct run_note note;
@@ -150,6 +159,8 @@ static void collect_notes(struct collect *collect, uint32_t chunk) {
             is_kept = collect_call(collect->out, collect->base, &note);
         else if (note.type == RUN_NOTE_WRONG)
             is_kept = collect_wrong(collect->out, &note);
+        else if (note.type == RUN_NOTE_COUNTED)
+            is_kept = collect_counted(collect->out, &note);
         if (!is_kept)
             collect->out->is_incomplete = 1;
     }
@@ -183,6 +194,10 @@ static int call_order(const void *a, const void *b) {
 
 static int wrong_order(const void *a, const void *b) {
     return order(((const struct run_wrong *)a)->number, ((const struct run_wrong *)b)->number);
+}
+
+static int counted_order(const void *a, const void *b) {
+    return order(((const struct run_counted *)a)->number, ((const struct run_counted *)b)->number);
 }
 
 static void sort(void *rows, size_t count, size_t row_bytes,
@@ -311,6 +326,7 @@ void acre__run_collect(void *base, uint32_t chunk, struct run_collection *out) {
     sort(out->leaks, out->leak_rows, sizeof *out->leaks, leak_order);
     sort(out->calls, out->call_rows, sizeof *out->calls, call_order);
     sort(out->wrongs, out->wrong_rows, sizeof *out->wrongs, wrong_order);
+    sort(out->counted, out->counted_rows, sizeof *out->counted, counted_order);
     apply_rules(file, out);
     out->wrong_count -=
         out->wrong_count < out->wrongs_suppressed ? out->wrong_count : out->wrongs_suppressed;
@@ -320,6 +336,7 @@ void acre__run_drop(struct run_collection *collection) {
     free(collection->leaks);
     free(collection->calls);
     free(collection->wrongs);
+    free(collection->counted);
 }
 
 uint64_t acre__run_found(const struct run_collection *collection, unsigned wants) {

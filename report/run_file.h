@@ -125,10 +125,11 @@ struct run_block {
 
 enum run_note_type {
     RUN_NOTE_NONE,
-    RUN_NOTE_SITE,  /* name: the call; text: the place, such as program+0x11d8 (main at
-                   program.c:14) */
-    RUN_NOTE_CALL,  /* a refused call. name: the error; text: why, or empty */
-    RUN_NOTE_WRONG, /* text: a finding of the soft driver */
+    RUN_NOTE_SITE,   /* name: the call; text: the place, such as program+0x11d8 (main at
+                    program.c:14) */
+    RUN_NOTE_CALL,   /* a refused call. name: the error; text: why, or empty */
+    RUN_NOTE_WRONG,  /* text: a finding of the soft driver */
+    RUN_NOTE_COUNTED /* name: a function that gets or frees memory which is not recorded */
 };
 
 struct run_note {

@@ -110,6 +110,17 @@ static void put_wrongs(FILE *out, const struct run_collection *run) {
     fputc(']', out);
 }
 
+static void put_counted(FILE *out, const struct run_collection *run) {
+    fputs(", \"unrecorded_calls\": [", out);
+    for (size_t i = 0; i < run->counted_rows; i++) {
+        fputs(i ? ", {" : "{", out);
+        put_text(out, "call", run->counted[i].call);
+        put_number(out, "count", run->counted[i].count);
+        fputc('}', out);
+    }
+    fputc(']', out);
+}
+
 void acre__run_print_json(FILE *out, const struct run_collection *run, unsigned wants,
                           const char *end) {
     fputc('{', out);
@@ -127,5 +138,7 @@ void acre__run_print_json(FILE *out, const struct run_collection *run, unsigned 
     put_calls(out, run);
     if (wants & RUN_WANT_LEAKS)
         put_leaks(out, run);
+    if (wants & RUN_WANT_WATCH)
+        put_counted(out, run);
     fputs("}\n", out);
 }

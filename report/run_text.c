@@ -150,6 +150,16 @@ static void print_wrongs(FILE *out, const struct run_collection *run, unsigned w
         fprintf(out, "  and %" PRIu64 " more\n", run->wrong_count - listed);
 }
 
+/* Says what the report does not contain. */
+static void print_counted(FILE *out, const struct run_collection *run) {
+    for (size_t i = 0; i < run->counted_rows; i++)
+        fprintf(out, "%s %s %" PRIu64,
+                i ? "," : "acre: calls that acre does not record:", run->counted[i].call,
+                run->counted[i].count);
+    if (run->counted_rows)
+        fputc('\n', out);
+}
+
 void acre__run_print(FILE *out, const struct run_collection *run, unsigned wants) {
     print_wrongs(out, run, wants);
     if (wants & RUN_WANT_STATS)
@@ -157,6 +167,8 @@ void acre__run_print(FILE *out, const struct run_collection *run, unsigned wants
     print_calls(out, run, wants);
     if (wants & RUN_WANT_LEAKS)
         print_leaks(out, run);
+    if (wants & (RUN_WANT_STATS | RUN_WANT_LEAKS))
+        print_counted(out, run);
     if (run->is_incomplete)
         fputs("acre: the report is incomplete: there was no room for all records\n", out);
 }

@@ -11,6 +11,7 @@ enum shim_hook {
 #define SHIM_NUMBER(symbol) SHIM_HOOK_##symbol,
     SHIM_HOOKS(SHIM_NUMBER)
 #undef SHIM_NUMBER
+        SHIM_HOOK_COUNT /* counted functions follow, in the order of their list */
 };
 
 /* Returns the driver's function that a hook replaces; NULL if the driver has none. */

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "elf_find.h"
 #include "shim.h"
+#include "shim_count.h"
 #include "shim_hooks.h"
 #include "shim_serve.h"
 
@@ -19,7 +20,8 @@ struct shim_row {
 };
 
 #define SHIM_ROW(symbol) {#symbol, (shim_function)symbol, NULL},
-static struct shim_row shim_rows[] = {SHIM_HOOKS(SHIM_ROW)};
+#define SHIM_COUNTED_ROW(symbol) {#symbol, acre__count_##symbol, NULL},
+static struct shim_row shim_rows[] = {SHIM_HOOKS(SHIM_ROW) SHIM_COUNTED(SHIM_COUNTED_ROW)};
 enum { SHIM_ROWS = sizeof shim_rows / sizeof shim_rows[0] };
 
 static struct {
@@ -90,6 +92,7 @@ static void shim_in_child(void) {
     atomic_store_explicit(&shim.is_used, 0, memory_order_relaxed);
     acre__ledger_forget();
     acre__serve_forget();
+    acre__count_forget();
 }
 
 /* Functions that a driver lacks. */

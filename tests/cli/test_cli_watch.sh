@@ -87,11 +87,36 @@ run ACRE_SHIM_LIBRARIES=/nonexistent "$acre" run --watch -- true
 expect_rc 2
 expect_err '^acre: ACRE_SHIM_LIBRARIES=/nonexistent: there is no libacre_shim\.so$'
 
-# ---- the lists of hooks ----
+# ---- calls that are counted ----
 
-sed -n 's/^    X(\(cu[A-Za-z0-9_]*\)).*/\1/p' "$ACRE_SOURCE/shim/shim.h" | sort >"$work/hooks"
+for gate in audit preload; do
+    for way in counted counted-five; do
+        watch --gate=$gate -- "$ways" $way
+        expect_rc 0
+        expect_out "^$way: ok\$"
+        expect_err '^acre: calls that acre does not record: cuCtxSetLimit 12$'
+    done
+    watch --gate=$gate -- "$ways" counted-killed # the tool reports
+    expect_err '^acre: calls that acre does not record: cuCtxSetLimit 12$'
+done
+watch --json=counted.json --stats -- "$ways" counted
+check "JSON has the counted calls" python3 -c '
+import json
+run = json.loads(open("counted.json").readline())
+assert run["unrecorded_calls"] == [{"call": "cuCtxSetLimit", "count": 12}]'
+watch -- "$ways" dlsym
+check "nothing is counted" test "$(grep -c 'does not record' "$err")" -eq 0
+
+# ---- the classes of the driver's functions ----
+
+classes() { sed -nE "s/^    ($1)\((cu[A-Za-z0-9_]*)\).*/\2/p" "$ACRE_SOURCE/shim/shim_classes.h" | sort; }
+classes 'HOOK|COUNT|PASS' >"$work/classes"
+nm -D --defined-only "$ACRE_BUILD/soft/libcuda.so.1" | awk '$3 ~ /^cu[A-Z]/ { print $3 }' | sort >"$work/names"
+check "every function of the driver has one class, and no other name has one" diff "$work/names" "$work/classes"
+classes HOOK >"$work/hooks"
+classes 'HOOK|COUNT' >"$work/hooked"
 sed -n 's/^    \(cu[A-Za-z0-9_]*\);$/\1/p' "$ACRE_SOURCE/shim/shim.map" | sort >"$work/exported"
-check "shim.map exports the hooks of shim.h" cmp -s "$work/hooks" "$work/exported"
+check "shim.map exports HOOK and COUNT" cmp -s "$work/hooked" "$work/exported"
 check "there are hooks" test -s "$work/hooks"
 # Every call that the ledger wraps has a hook: its newest form.
 sed -n '/define CALLS_LIST/,/^$/s/^    X(\(cu[A-Za-z]*\)).*/\1/p' "$ACRE_SOURCE/ledger/ledger_calls.c" >"$work/wrapped"

@@ -6,6 +6,7 @@
  * Exit status 1 if a way failed. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,8 @@ typedef int (*retain_fn)(void **, int);
 typedef int (*current_fn)(void *);
 typedef int (*alloc_fn)(address_t *, size_t);
 typedef int (*free_fn)(address_t);
+typedef int (*set_limit_fn)(int, size_t);
+typedef int (*get_limit_fn)(size_t *, int);
 typedef int (*find4_fn)(const char *, void **, int, uint64_t);
 typedef int (*find5_fn)(const char *, void **, int, uint64_t, int *);
 
@@ -111,6 +114,32 @@ static int by_next(void) {
     return dlsym(RTLD_NEXT, "malloc") != NULL && dlsym(RTLD_NEXT, "cudaMalloc") == NULL && use();
 }
 
+/* Functions that the shim counts: their parameters reach the driver. */
+static int counted(void) {
+    enum { HEAP_LIMIT = 2, TIMES = 12 };
+    size_t bytes = 0;
+    if (!use())
+        return 0;
+    FIND(set_limit_fn, CtxSetLimit, "cuCtxSetLimit");
+    FIND(get_limit_fn, CtxGetLimit, "cuCtxGetLimit");
+    for (size_t i = 1; i <= TIMES; i++) {
+        if (CtxSetLimit(HEAP_LIMIT, i << 22) || CtxGetLimit(&bytes, HEAP_LIMIT) || bytes != i << 22)
+            return 0;
+    }
+    return 1;
+}
+
+static int counted_by_five(void) {
+    void *found = dlsym(driver, "cuGetProcAddress_v2");
+    memcpy(&find5, &found, sizeof find5);
+    return find5 && counted();
+}
+
+/* The report then comes from the tool. */
+static int counted_killed(void) {
+    return counted() && raise(SIGKILL);
+}
+
 static int by_nothing(void) {
     int is_ok = dlsym(driver, "cuNoSuchFunction") == NULL && dlerror() != NULL;
     /* One function with a hook, and one without. */
@@ -131,6 +160,9 @@ int main(int count, char **ways) {
                 {"thread", in_thread, RTLD_LOCAL},
                 {"child", in_child, RTLD_LOCAL},
                 {"next", by_next, RTLD_LOCAL},
+                {"counted", counted, RTLD_LOCAL},
+                {"counted-five", counted_by_five, RTLD_LOCAL},
+                {"counted-killed", counted_killed, RTLD_LOCAL},
                 {"nothing", by_nothing, RTLD_GLOBAL}};
     int failed = 0;
     for (int i = 1; i < count; i++) {
