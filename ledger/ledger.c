@@ -15,6 +15,7 @@ static struct {
     struct acre__tree addresses; /* reservations, by first address */
     struct acre__tree chunks;    /* by handle; one without handles is reachable by its mappings */
     struct acre__tree pools;     /* by handle */
+    struct acre__tree arrays;    /* by handle */
     struct acre__tree opened;    /* devices of libacre, by their address */
     struct ledger_entry *lost;   /* newest first */
     struct ledger_entry *held;   /* entries that threads have taken during a driver call */
@@ -39,6 +40,8 @@ static struct acre__tree *ledger_tree(enum run_kind kind) {
         return &ledger.chunks;
     case RUN_POOL:
         return &ledger.pools;
+    case RUN_ARRAY:
+        return &ledger.arrays;
     case RUN_OPENED:
         return &ledger.opened;
     default:
@@ -104,7 +107,8 @@ static void ledger_lose(struct ledger_entry *entry) {
 
 /* Handles are not addresses, and registered pages belong to the program before and after. */
 static int kind_has_addresses(enum run_kind kind) {
-    return kind != RUN_CHUNK && kind != RUN_POOL && kind != RUN_REGISTERED && kind != RUN_OPENED;
+    return kind != RUN_CHUNK && kind != RUN_POOL && kind != RUN_ARRAY && kind != RUN_REGISTERED &&
+           kind != RUN_OPENED;
 }
 
 static void ledger_free(struct ledger_entry *entry) {
@@ -383,8 +387,8 @@ void acre__ledger_ended(const struct acre__driver *drv, CUresult result) {
 void acre__ledger_forget(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     ledger.lock = fresh;
-    ledger.memory = ledger.addresses = ledger.chunks = ledger.pools = ledger.opened =
-        (struct acre__tree){NULL, 0};
+    ledger.memory = ledger.addresses = ledger.chunks = ledger.pools = ledger.arrays =
+        ledger.opened = (struct acre__tree){NULL, 0};
     ledger.lost = NULL;
     ledger.held = NULL;
     ledger.endings = 0;

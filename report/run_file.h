@@ -25,6 +25,7 @@
     X(PINNED, "pinned", 1)           /* cuMemHostAlloc */                                          \
     X(MANAGED, "managed", 1)         /* cuMemAllocManaged */                                       \
     X(CHUNK, "chunks", 1)            /* cuMemCreate; lives as long as a handle or a mapping */     \
+    X(ARRAY, "arrays", 1)            /* cuArrayCreate, cuMipmappedArrayCreate */                   \
     X(MAPPED, "mapped", 0)           /* cuMemMap */                                                \
     X(ADDRESSES, "addresses", 0)     /* cuMemAddressReserve */                                     \
     X(REGISTERED, "registered", 0)   /* cuMemHostRegister: the program's own pages */              \

@@ -69,11 +69,11 @@
     HOOK(cuModuleLoadData)                                                                         \
     HOOK(cuModuleLoadDataEx)                                                                       \
     HOOK(cuGraphInstantiateWithFlags)                                                              \
-    COUNT(cuArrayCreate_v2)                                                                        \
-    COUNT(cuArray3DCreate_v2)                                                                      \
-    COUNT(cuArrayDestroy)                                                                          \
-    COUNT(cuMipmappedArrayCreate)                                                                  \
-    COUNT(cuMipmappedArrayDestroy)                                                                 \
+    HOOK(cuArrayCreate_v2)                                                                         \
+    HOOK(cuArray3DCreate_v2)                                                                       \
+    HOOK(cuArrayDestroy)                                                                           \
+    HOOK(cuMipmappedArrayCreate)                                                                   \
+    HOOK(cuMipmappedArrayDestroy)                                                                  \
     /* arrays in their old form with 32-bit sizes, and memory mapped to sparse arrays */           \
     COUNT(cuArrayCreate)                                                                           \
     COUNT(cuArray3DCreate)                                                                         \

@@ -45,6 +45,16 @@ SHIM_EXPORT CUresult cuCtxDestroy(CUcontext ctx);
 SHIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev);
 SHIM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev);
 
+/* Arrays (shim_arrays.c). Their handles are opaque. */
+struct shim_array;
+struct shim_array3d;
+SHIM_EXPORT CUresult cuArrayCreate_v2(void **handle_out, const struct shim_array *array);
+SHIM_EXPORT CUresult cuArray3DCreate_v2(void **handle_out, const struct shim_array3d *array);
+SHIM_EXPORT CUresult cuArrayDestroy(void *handle);
+SHIM_EXPORT CUresult cuMipmappedArrayCreate(void **handle_out, const struct shim_array3d *array,
+                                            unsigned int levels);
+SHIM_EXPORT CUresult cuMipmappedArrayDestroy(void *handle);
+
 SHIM_EXPORT CUresult cuGetProcAddress(const char *name, void **function_out, int version,
                                       uint64_t flags);
 SHIM_EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function_out, int version,

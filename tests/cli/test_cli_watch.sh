@@ -99,6 +99,9 @@ for gate in audit preload; do
     watch --gate=$gate -- "$ways" counted-killed # the tool reports
     expect_err '^acre: calls that acre does not record: cuCtxSetLimit 12$'
 done
+watch -- "$ways" array
+expect_out '^array: ok$'
+expect_err '^  arrays +0 +0 +1 +0 bytes +0 bytes$'
 watch --json=counted.json --stats -- "$ways" counted
 check "JSON has the counted calls" python3 -c '
 import json

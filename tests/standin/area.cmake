@@ -11,3 +11,8 @@ add_executable(watch_cases tests/standin/watch_cases.c)
 set_target_properties(watch_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin)
 target_compile_definitions(watch_cases PRIVATE _GNU_SOURCE)
 target_link_libraries(watch_cases PRIVATE acre_flags ${CMAKE_DL_LIBS})
+
+# Sizes of arrays; no driver is needed.
+acre_test_program(array_bytes unit tests/standin/array_bytes.c shim/shim_array_bytes.c)
+target_include_directories(array_bytes PRIVATE shim)
+acre_test_run(test_array_bytes unit $<TARGET_FILE:array_bytes>)

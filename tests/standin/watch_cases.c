@@ -19,6 +19,7 @@ typedef int (*retain_fn)(void **, int);
 typedef int (*current_fn)(void *);
 typedef int (*alloc_fn)(address_t *, size_t);
 typedef int (*free_fn)(address_t);
+typedef int (*array_fn)(void **, const void *);
 typedef int (*set_limit_fn)(int, size_t);
 typedef int (*get_limit_fn)(size_t *, int);
 typedef int (*find4_fn)(const char *, void **, int, uint64_t);
@@ -129,6 +130,20 @@ static int counted(void) {
     return 1;
 }
 
+/* The stand-in has no arrays: the hook passes its answer on. */
+static int array(void) {
+    enum { NOT_SUPPORTED = 801 };
+    struct {
+        size_t width, height;
+        unsigned format, channels;
+    } wanted = {64, 64, 1, 1};
+    void *handle = NULL;
+    if (!use())
+        return 0;
+    FIND(array_fn, ArrayCreate, "cuArrayCreate_v2");
+    return ArrayCreate(&handle, &wanted) == NOT_SUPPORTED && !handle;
+}
+
 static int counted_by_five(void) {
     void *found = dlsym(driver, "cuGetProcAddress_v2");
     memcpy(&find5, &found, sizeof find5);
@@ -160,6 +175,7 @@ int main(int count, char **ways) {
                 {"thread", in_thread, RTLD_LOCAL},
                 {"child", in_child, RTLD_LOCAL},
                 {"next", by_next, RTLD_LOCAL},
+                {"array", array, RTLD_LOCAL},
                 {"counted", counted, RTLD_LOCAL},
                 {"counted-five", counted_by_five, RTLD_LOCAL},
                 {"counted-killed", counted_killed, RTLD_LOCAL},
