@@ -22,9 +22,20 @@ LEDGER_EXPORT void acre_ledger_enter(struct acre_ledger_caller *before, const ch
                                      const void *address) {
     *before = caller_now;
     if (!caller_now.call) {
-        caller_now = (struct acre_ledger_caller){call, address};
+        caller_now = (struct acre_ledger_caller){.call = call, .address = address};
         caller_why[0] = '\0';
     }
+}
+
+static unsigned caller_depth; /* of call stacks; 0: off. Set before any thread calls a door */
+
+void acre__ledger_use_stacks(unsigned depth) {
+    caller_depth = depth;
+}
+
+void acre__ledger_find_outside(void) {
+    if (caller_depth && caller_now.call && !caller_now.from)
+        acre__ledger_outside(&caller_now, caller_depth);
 }
 
 /* Results that are not errors of the call. A correct program expects them of a query: work that is
@@ -38,8 +49,10 @@ static int caller_is_expected(const char *call, unsigned code) {
 
 LEDGER_EXPORT void acre_ledger_leave(const struct acre_ledger_caller *before, unsigned code,
                                      const char *error) {
-    if (code && !before->call && !caller_is_expected(caller_now.call, code))
+    if (code && !before->call && !caller_is_expected(caller_now.call, code)) {
+        acre__ledger_find_outside();
         acre__record_refusal(acre__record_site(&caller_now), code, error, caller_why);
+    }
     if (!before->call)
         acre__record_copied(acre__driver_copied_bytes(acre__ledger_driver()));
     caller_now = *before;
@@ -80,7 +93,7 @@ LEDGER_EXPORT void acre_ledger_closed(const void *device) {
 
 LEDGER_EXPORT void acre_ledger_leaked(const char *call, uint64_t blocks, uint64_t bytes,
                                       const void *address) {
-    struct acre_ledger_caller caller = {call, address};
+    struct acre_ledger_caller caller = {.call = call, .address = address};
     acre__record_acre(blocks, bytes, acre__record_site(&caller));
 }
 

@@ -215,6 +215,7 @@ static struct ledger_entry *ledger_insert(enum run_kind kind, uint64_t key, size
 
 /* Returns the number of the thread's caller in the report. Called without the lock. */
 static uint32_t ledger_site(void) {
+    acre__ledger_find_outside();
     struct acre_ledger_caller caller = acre__ledger_caller();
     return acre__record_site(&caller);
 }

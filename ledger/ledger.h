@@ -54,6 +54,15 @@ extern const int acre__ledger_watches;
 /* Copies the first of the errors that the driver itself has found to `text` and returns their
  * number; 0 for a driver that looks for none. */
 size_t acre__ledger_findings(char *text, size_t bytes);
+/* Returns how many frames of a call stack to look at, by ACRE_STACKS; 0: none. `is_default`:
+ * without the variable, stacks are on. */
+unsigned acre__ledger_stack_depth(int is_default);
+/* Sets `from` and `library` of the thread's caller, if a library of NVIDIA's has made the call and
+ * other code is among the next `depth` frames of the stack. */
+void acre__ledger_outside(struct acre_ledger_caller *caller, unsigned depth);
+/* Finds the name of the loaded object that contains the address, without folders, and the offset in
+ * its file. Returns 0 if none does. */
+int acre__ledger_module(uintptr_t address, char *name, size_t name_bytes, uint64_t *offset);
 
 /* ---- the table ---- */
 
@@ -104,6 +113,10 @@ void acre__ledger_forget(void);
 int acre__ledger_find(uint64_t address, struct ledger_entry *out);
 /* Returns the counts of a kind; RUN_KIND_COUNT: of all memory. */
 struct run_count acre__ledger_count(enum run_kind kind);
+/* Switches call stacks on; see acre__ledger_stack_depth. */
+void acre__ledger_use_stacks(unsigned depth);
+/* Finds who called NVIDIA's library, for the thread's caller. Call it without a lock. */
+void acre__ledger_find_outside(void);
 /* Returns the calling thread's caller. */
 struct acre_ledger_caller acre__ledger_caller(void);
 /* Sets why the thread's current call is refused, for the report. The first text of a call counts.

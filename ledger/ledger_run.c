@@ -7,6 +7,8 @@
  *   file=1200/5      the file for records: descriptor 5 of process 1200, which is `acre run`
  *   out=1200/6       where JSON goes; default: stderr
  *   watch            the shim reports, not a stand-in, which may be the driver under the shim
+ *   stacks           the shim finds who called NVIDIA's library that called the driver; also with
+ *                    `leaks`, and by ACRE_STACKS (shim/shim_stack.c)
  *
  *   at exit      prints the report of every process that has used CUDA
  *   at a fault   prints which memory the host must not access
@@ -264,6 +266,8 @@ __attribute__((constructor)) static void run_begin(void) {
 #undef RUN_WANT
     if (run.wants)
         run_begin_records(words);
+    acre__ledger_use_stacks(
+        acre__ledger_stack_depth((run.wants & RUN_WANT_LEAKS) || run_has_word(words, "stacks")));
     on_exit(run_at_exit, NULL);
     if (acre__ledger_watches) /* the signals of a program on a GPU are its own */
         return;

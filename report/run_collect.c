@@ -65,10 +65,16 @@ static void site_read(const void *base, uint32_t number, struct run_site *site) 
     struct run_note note;
     strcpy(site->call, "?");
     strcpy(site->place, "?");
+    site->from[0] = '\0';
     if (!note_read(base, number, &note) || note.type != RUN_NOTE_SITE)
         return;
     text_copy(site->call, note.name, sizeof site->call);
     text_copy(site->place, note.text, sizeof site->place);
+    char *from = strstr(site->place, RUN_FROM);
+    if (from) {
+        text_copy(site->from, from + strlen(RUN_FROM), sizeof site->from);
+        *from = '\0';
+    }
 }
 
 /* ---- rows ---- */
@@ -259,26 +265,31 @@ static void drop_memory_of_acre(struct run_collection *out) {
 /* ---- suppressions ---- */
 
 /* Copies "libfoo.so" of "libfoo.so+0x11d8". */
-static const char *module_of(const struct run_site *site, char module[RUN_TEXT_BYTES]) {
-    size_t length = strcspn(site->place, "+");
-    memcpy(module, site->place, length);
+static const char *module_of(const char *place, char module[RUN_TEXT_BYTES]) {
+    size_t length = strcspn(place, "+");
+    memcpy(module, place, length);
     module[length] = '\0';
     return module;
 }
 
 static void apply_rules(struct run_file *file, struct run_collection *out) {
-    char module[RUN_TEXT_BYTES];
+    char module[RUN_TEXT_BYTES], outer[RUN_TEXT_BYTES];
     for (size_t i = 0; i < out->leak_rows; i++) {
         struct run_leak *leak = &out->leaks[i];
-        const char *texts[] = {leak->site.call, leak->site.place, module_of(&leak->site, module)};
-        leak->is_suppressed = acre__run_rules_match(file, "leak", texts, 3);
+        const char *texts[] = {leak->site.call, leak->site.place,
+                               module_of(leak->site.place, module), leak->site.from,
+                               module_of(leak->site.from, outer)};
+        leak->is_suppressed =
+            acre__run_rules_match(file, "leak", texts, leak->site.from[0] ? 5 : 3);
         *(leak->is_suppressed ? &out->leaks_suppressed : &out->leak_count) += leak->count;
     }
     for (size_t i = 0; i < out->call_rows; i++) {
         struct run_call *call = &out->calls[i];
-        const char *texts[] = {call->site.call, call->site.place, module_of(&call->site, module),
-                               call->error};
-        call->is_suppressed = acre__run_rules_match(file, "error", texts, 4);
+        const char *texts[] = {
+            call->site.call, call->site.place, module_of(call->site.place, module),
+            call->error,     call->site.from,  module_of(call->site.from, outer)};
+        call->is_suppressed =
+            acre__run_rules_match(file, "error", texts, call->site.from[0] ? 6 : 4);
         if (call->is_unsupported)
             *(call->is_suppressed ? &out->unsupported_suppressed : &out->unsupported_count) +=
                 call->count;

@@ -124,6 +124,9 @@ struct run_block {
     uint64_t unused[3];
 };
 
+/* In the text of a site: between the place in a library and the code that called the library. */
+#define RUN_FROM ", called from "
+
 enum run_note_type {
     RUN_NOTE_NONE,
     RUN_NOTE_SITE,   /* name: the call; text: the place, such as program+0x11d8 (main at

@@ -34,6 +34,10 @@ static void put_site(FILE *out, const struct run_site *site) {
     put_text(out, "call", site->call);
     fputs(", ", out);
     put_text(out, "called_at", site->place);
+    if (site->from[0]) {
+        fputs(", ", out);
+        put_text(out, "called_from", site->from);
+    }
 }
 
 static void put_stats(FILE *out, const struct run_collection *run, unsigned wants) {

@@ -19,6 +19,7 @@
 struct run_site {
     char call[RUN_NAME_BYTES];  /* "?" if unknown */
     char place[RUN_TEXT_BYTES]; /* such as program+0x11d8 */
+    char from[RUN_TEXT_BYTES];  /* what called the library of `place`; empty: not known */
 };
 
 /* Allocations of one kind from one site that were not freed. */

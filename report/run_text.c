@@ -92,9 +92,10 @@ static void print_leaks(FILE *out, const struct run_collection *run) {
             continue;
         if (leak->first)
             snprintf(first, sizeof first, "0x%" PRIx64, leak->first);
-        fprintf(out, "  %12s %7" PRIu64 "  %-15s %-24s %-18s %s%s\n",
+        fprintf(out, "  %12s %7" PRIu64 "  %-15s %-24s %-18s %s%s%s%s\n",
                 acre__run_bytes(leak->bytes, text, TEXT_BYTES), leak->count,
-                text_titles[leak->kind], leak->site.call, first, leak->site.place, leak_end(leak));
+                text_titles[leak->kind], leak->site.call, first, leak->site.place,
+                leak->site.from[0] ? RUN_FROM : "", leak->site.from, leak_end(leak));
     }
 }
 
@@ -104,8 +105,8 @@ static void print_call_rows(FILE *out, const struct run_collection *run, int is_
         const struct run_call *call = &run->calls[i];
         if (call->is_suppressed || call->is_unsupported != is_unsupported)
             continue;
-        fprintf(out, "  %7" PRIu64 "  %-24s %-32s %s\n", call->count, call->site.call, call->error,
-                call->site.place);
+        fprintf(out, "  %7" PRIu64 "  %-24s %-32s %s%s%s\n", call->count, call->site.call,
+                call->error, call->site.place, call->site.from[0] ? RUN_FROM : "", call->site.from);
         if (call->why[0])
             fprintf(out, "           %s\n", call->why);
     }

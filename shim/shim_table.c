@@ -11,6 +11,7 @@
 #include "shim.h"
 #include "shim_count.h"
 #include "shim_hooks.h"
+#include "shim_modules.h"
 #include "shim_serve.h"
 
 struct shim_row {
@@ -93,6 +94,7 @@ static void shim_in_child(void) {
     acre__ledger_forget();
     acre__serve_forget();
     acre__count_forget();
+    acre__modules_forget();
 }
 
 /* Functions that a driver lacks. */

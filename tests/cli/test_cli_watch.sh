@@ -60,6 +60,34 @@ for gate in audit preload; do
     done
 done
 
+# ---- who called the library that called the driver ----
+
+fake='libcublas_fake\.so\+0x[0-9a-f]+'
+for gate in audit preload; do
+    LD_LIBRARY_PATH=$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin watch --gate=$gate --leaks -- "$ways" library
+    expect_rc 1
+    expect_out '^library: ok$'
+    expect_err '^acre: not freed: 6$'
+    expect_err "^ +3 MiB +3  device +cuMemAlloc +0x[0-9a-f]+ +$fake, called from watch_cases\\+0x[0-9a-f]+\$"
+    expect_err "^ +2 MiB +2  device +cuMemAlloc +0x[0-9a-f]+ +$fake, called from watch_cases\\+0x[0-9a-f]+\$"
+    expect_err '^ +1 MiB +1  device +cuMemAlloc +0x[0-9a-f]+ +watch_cases\+0x[0-9a-f]+$'
+done
+LD_LIBRARY_PATH=$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin watch --leaks --json=from.json -- "$ways" library
+check "JSON has called_from" python3 -c '
+import json
+leaks = json.loads(open("from.json").readline())["leaks"]
+assert [leak["bytes"] >> 20 for leak in leaks] == [3, 2, 1], leaks
+assert all(leak["called_from"].startswith("watch_cases+0x") for leak in leaks[:2])
+assert leaks[0]["called_from"] != leaks[1]["called_from"] and "called_from" not in leaks[2]'
+echo 'leak:watch_cases' >from.supp
+LD_LIBRARY_PATH=$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin watch --leaks --suppress from.supp -- "$ways" library
+expect_rc 0
+expect_err '^acre: not freed: 0 \(suppressed: 6\)$'
+# Without stacks, three places of the library and one of the program, and the program's own.
+LD_LIBRARY_PATH=$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin ACRE_STACKS=0 watch --leaks -- "$ways" library
+expect_err "^ +1 MiB +1  device +cuMemAlloc +0x[0-9a-f]+ +$fake\$"
+check "no stack is walked" test "$(grep -c 'called from' "$err")" -eq 0
+
 # ---- findings, formats, usage ----
 
 watch --leaks --errors -- "$cases" leak

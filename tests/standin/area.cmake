@@ -12,6 +12,12 @@ set_target_properties(watch_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_
 target_compile_definitions(watch_cases PRIVATE _GNU_SOURCE)
 target_link_libraries(watch_cases PRIVATE acre_flags ${CMAKE_DL_LIBS})
 
+# A library with the name of one of NVIDIA's, between watch_cases and the driver.
+add_library(cublas_fake SHARED tests/standin/cublas_fake.c)
+set_target_properties(cublas_fake PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin)
+target_link_libraries(cublas_fake PRIVATE acre_flags)
+add_dependencies(watch_cases cublas_fake)
+
 # Sizes of arrays; no driver is needed.
 acre_test_program(array_bytes unit tests/standin/array_bytes.c shim/shim_array_bytes.c)
 target_include_directories(array_bytes PRIVATE shim)

@@ -20,6 +20,8 @@ typedef int (*current_fn)(void *);
 typedef int (*alloc_fn)(address_t *, size_t);
 typedef int (*free_fn)(address_t);
 typedef int (*array_fn)(void **, const void *);
+typedef int (*create_fn)(alloc_fn, address_t *, size_t);
+typedef int (*one_fn)(alloc_fn, address_t *, size_t);
 typedef int (*set_limit_fn)(int, size_t);
 typedef int (*get_limit_fn)(size_t *, int);
 typedef int (*find4_fn)(const char *, void **, int, uint64_t);
@@ -144,6 +146,26 @@ static int array(void) {
     return ArrayCreate(&handle, &wanted) == NOT_SUPPORTED && !handle;
 }
 
+/* Through a library with the name of one of NVIDIA's: 3 MiB from one line of this program, 2 MiB
+ * from another, and 1 MiB without it. Nothing is freed. */
+static int through_library(void) {
+    void *library = dlopen("libcublas_fake.so", RTLD_NOW);
+    void *create = library ? dlsym(library, "fake_create") : NULL;
+    void *one = library ? dlsym(library, "fake_one") : NULL;
+    address_t blocks[3], block;
+    create_fn fake_create;
+    one_fn fake_one;
+    if (!create || !one || !use())
+        return 0;
+    memcpy(&fake_create, &create, sizeof create);
+    memcpy(&fake_one, &one, sizeof one);
+    FIND(alloc_fn, MemAlloc, "cuMemAlloc_v2");
+    int failed = fake_create(MemAlloc, blocks, 1 << 20);
+    for (volatile int i = 0; i < 2; i++) /* one line in the machine code, too */
+        failed |= fake_one(MemAlloc, &block, 1 << 20);
+    return !failed && !MemAlloc(&block, 1 << 20);
+}
+
 static int counted_by_five(void) {
     void *found = dlsym(driver, "cuGetProcAddress_v2");
     memcpy(&find5, &found, sizeof find5);
@@ -176,6 +198,7 @@ int main(int count, char **ways) {
                 {"child", in_child, RTLD_LOCAL},
                 {"next", by_next, RTLD_LOCAL},
                 {"array", array, RTLD_LOCAL},
+                {"library", through_library, RTLD_LOCAL},
                 {"counted", counted, RTLD_LOCAL},
                 {"counted-five", counted_by_five, RTLD_LOCAL},
                 {"counted-killed", counted_killed, RTLD_LOCAL},
