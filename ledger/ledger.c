@@ -21,6 +21,7 @@ static struct {
     struct ledger_entry *held;   /* entries that threads have taken during a driver call */
     struct ledger_entry freed[LEDGER_FREED];
     unsigned freed_next;
+    unsigned passes;  /* of acre__ledger_rows */
     unsigned endings; /* calls in progress that may destroy a context */
     uint64_t made, ended;
     struct run_count counts[RUN_KIND_COUNT + 1]; /* the last one is for all memory */
@@ -438,4 +439,48 @@ struct run_count acre__ledger_count(enum run_kind kind) {
     struct run_count count = ledger.counts[kind];
     pthread_mutex_unlock(&ledger.lock);
     return count;
+}
+
+/* ---- rows ---- */
+
+struct ledger_rows {
+    struct ledger_row *rows;
+    size_t count, room;
+};
+
+static void rows_put(struct ledger_rows *to, const struct ledger_entry *entry, uint64_t address) {
+    if (to->count < to->room)
+        to->rows[to->count] = (struct ledger_row){address, entry->bytes, entry->caller};
+    to->count++;
+}
+
+/* Of a mapping, the chunk: it takes the memory. */
+static void rows_put_memory(struct ledger_rows *to, struct ledger_entry *entry) {
+    if (entry->kind == RUN_DEVICE || entry->kind == RUN_ORDERED || entry->kind == RUN_MANAGED)
+        rows_put(to, entry, entry->node.key);
+    struct ledger_entry *chunk = entry->kind == RUN_MAPPED ? entry->chunk : NULL;
+    if (chunk && chunk->counted != ledger.passes) {
+        chunk->counted = ledger.passes;
+        rows_put(to, chunk, entry->node.key);
+    }
+}
+
+size_t acre__ledger_rows(struct ledger_row *rows, size_t room) {
+    struct ledger_rows to = {rows, 0, room};
+    struct acre__node *node;
+    pthread_mutex_lock(&ledger.lock);
+    ledger.passes++;
+    for (node = acre__tree_first(&ledger.memory); node;
+         node = acre__tree_next(&ledger.memory, node))
+        rows_put_memory(&to, entry_of(node));
+    for (node = acre__tree_first(&ledger.chunks); node;
+         node = acre__tree_next(&ledger.chunks, node)) {
+        if (entry_of(node)->counted != ledger.passes)
+            rows_put(&to, entry_of(node), 0);
+    }
+    for (node = acre__tree_first(&ledger.arrays); node;
+         node = acre__tree_next(&ledger.arrays, node))
+        rows_put(&to, entry_of(node), 0);
+    pthread_mutex_unlock(&ledger.lock);
+    return to.count;
 }

@@ -36,8 +36,16 @@ struct ledger_entry {
     int is_back;                /* was put back */
     unsigned handles, mappings; /* of a chunk: references to it */
     struct ledger_entry *chunk; /* of a mapping; NULL: unknown */
+    unsigned counted;           /* the last pass of acre__ledger_rows that has counted it */
     struct run_block *record;   /* for the report; NULL: none */
     struct ledger_entry *next;  /* in a list of entries taken together, or of lost ones */
+};
+
+/* Memory that a caller has allocated on a device. */
+struct ledger_row {
+    uint64_t address; /* 0: a chunk that is not mapped, or an array */
+    uint64_t bytes;
+    struct acre_ledger_caller caller;
 };
 
 /* ---- what the library that contains the ledger provides ---- */
@@ -113,6 +121,11 @@ void acre__ledger_forget(void);
 int acre__ledger_find(uint64_t address, struct ledger_entry *out);
 /* Returns the counts of a kind; RUN_KIND_COUNT: of all memory. */
 struct run_count acre__ledger_count(enum run_kind kind);
+/* Copies up to `room` rows of live memory that devices have, and returns how many there are. A
+ * chunk counts once, however often it is mapped. */
+size_t acre__ledger_rows(struct ledger_row *rows, size_t room);
+/* Sets what the thread's call has asked for, for the report at an out-of-memory error. */
+void acre__ledger_request(enum run_kind kind, size_t bytes);
 /* Switches call stacks on; see acre__ledger_stack_depth. */
 void acre__ledger_use_stacks(unsigned depth);
 /* Finds who called NVIDIA's library, for the thread's caller. Call it without a lock. */

@@ -17,8 +17,10 @@ static CUresult arrays_made(const struct acre_ledger_caller *before, CUresult re
     uint64_t bytes = array ? acre__array_bytes(array, levels) : 0;
     if (result)
         acre__ledger_refuse(RUN_ARRAY);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        acre__ledger_request(RUN_ARRAY, bytes);
         acre__ledger_why_memory(bytes);
+    }
     if (!result && handle && *handle)
         acre__ledger_add(RUN_ARRAY, (uintptr_t)*handle, bytes);
     return acre__ledger_end(before, result);

@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "elf_find.h"
+#include "ledger_oom.h"
 #include "shim.h"
 #include "shim_count.h"
 #include "shim_hooks.h"
@@ -95,6 +96,7 @@ static void shim_in_child(void) {
     acre__serve_forget();
     acre__count_forget();
     acre__modules_forget();
+    acre__oom_in_child();
 }
 
 /* Functions that a driver lacks. */

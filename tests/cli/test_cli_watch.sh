@@ -88,6 +88,35 @@ LD_LIBRARY_PATH=$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin ACRE_STACKS=0 watch -
 expect_err "^ +1 MiB +1  device +cuMemAlloc +0x[0-9a-f]+ +$fake\$"
 check "no stack is walked" test "$(grep -c 'called from' "$err")" -eq 0
 
+# ---- out of memory ----
+
+# Lines that add up to the card, once for each of the first five places.
+watch_oom() {
+    run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" ACRE_SOFT_BYTES=64MiB \
+        "$acre" run --watch "$@" -- "$ways" oom
+    expect_rc 0
+    expect_out '^oom: ok$'
+}
+for gate in audit preload; do
+    watch_oom --gate=$gate --stats
+    expect_err '^acre: out of memory: cuMemAlloc of 48 MiB, called at watch_cases\+0x[0-9a-f]+$'
+    expect_err '^acre: memory of device 0, by the library that allocated it:$'
+    expect_err '^ +34 MiB +53\.1 %  watch_cases \(allocations: 2\)$'
+    expect_err '^ +3 MiB +4\.7 %  libcublas_fake\.so \(allocations: 3\)$'
+    expect_err '^ +[0-9.]+ MiB +[0-9.]+ %  other processes, contexts, code and rounding$'
+    expect_err '^ +24 MiB +37\.5 %  free$'
+    expect_err '^ +64 MiB +100\.0 %  in all$'
+    check "five reports" test "$(grep -c '^acre: out of memory: ' "$err")" -eq 5
+    check "one report for a place" test "$(grep -c ' of 48 MiB, ' "$err")" -eq 1
+    expect_err '^acre: further out-of-memory errors are not reported$'
+    check "the lines add up" awk '
+        /^acre: memory of device/ { sum = 0 }
+        / MiB +[0-9.]+ %  / { if (/ in all$/) exit sum != $1; sum += $1 }' "$err"
+done
+run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" ACRE_SOFT_BYTES=64MiB ACRE_STACKS=16 \
+    "$acre" run --watch -- "$ways" oom
+expect_err '^ +3 MiB +4\.7 %  libcublas_fake\.so, called from watch_cases \(allocations: 3\)$'
+
 # ---- findings, formats, usage ----
 
 watch --leaks --errors -- "$cases" leak

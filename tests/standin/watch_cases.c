@@ -22,6 +22,8 @@ typedef int (*free_fn)(address_t);
 typedef int (*array_fn)(void **, const void *);
 typedef int (*create_fn)(alloc_fn, address_t *, size_t);
 typedef int (*one_fn)(alloc_fn, address_t *, size_t);
+typedef int (*ordered_fn)(address_t *, size_t, void *);
+typedef int (*host_fn)(void **, size_t);
 typedef int (*set_limit_fn)(int, size_t);
 typedef int (*get_limit_fn)(size_t *, int);
 typedef int (*find4_fn)(const char *, void **, int, uint64_t);
@@ -166,6 +168,35 @@ static int through_library(void) {
     return !failed && !MemAlloc(&block, 1 << 20);
 }
 
+/* On a card of 64 MiB: 32 MiB of the program, 3 MiB of a library, 2 MiB in stream order. Then 48
+ * MiB are refused, twice at one place and at six others. */
+static int out_of_memory(void) {
+    enum { OUT_OF_MEMORY = 2, MIB = 1 << 20 };
+    void *library = dlopen("libcublas_fake.so", RTLD_NOW);
+    void *create = library ? dlsym(library, "fake_create") : NULL, *pinned = NULL;
+    address_t blocks[3], block;
+    create_fn fake_create;
+    if (!create || !use())
+        return 0;
+    memcpy(&fake_create, &create, sizeof create);
+    FIND(alloc_fn, MemAlloc, "cuMemAlloc_v2");
+    FIND(ordered_fn, MemAllocAsync, "cuMemAllocAsync");
+    FIND(host_fn, MemAllocHost, "cuMemAllocHost_v2");
+    if (MemAlloc(&block, 32 * MIB) || fake_create(MemAlloc, blocks, MIB) ||
+        MemAllocAsync(&block, 2 * MIB, NULL) || MemAllocHost(&pinned, 5 * MIB))
+        return 0;
+    for (volatile int i = 0; i < 2; i++) {
+        if (MemAlloc(&block, 48 * MIB) != OUT_OF_MEMORY)
+            return 0;
+    }
+    return MemAlloc(&block, 40 * MIB) == OUT_OF_MEMORY &&
+           MemAlloc(&block, 41 * MIB) == OUT_OF_MEMORY &&
+           MemAlloc(&block, 42 * MIB) == OUT_OF_MEMORY &&
+           MemAlloc(&block, 43 * MIB) == OUT_OF_MEMORY &&
+           MemAlloc(&block, 44 * MIB) == OUT_OF_MEMORY &&
+           MemAlloc(&block, 45 * MIB) == OUT_OF_MEMORY;
+}
+
 static int counted_by_five(void) {
     void *found = dlsym(driver, "cuGetProcAddress_v2");
     memcpy(&find5, &found, sizeof find5);
@@ -198,6 +229,7 @@ int main(int count, char **ways) {
                 {"child", in_child, RTLD_LOCAL},
                 {"next", by_next, RTLD_LOCAL},
                 {"array", array, RTLD_LOCAL},
+                {"oom", out_of_memory, RTLD_LOCAL},
                 {"library", through_library, RTLD_LOCAL},
                 {"counted", counted, RTLD_LOCAL},
                 {"counted-five", counted_by_five, RTLD_LOCAL},
