@@ -68,6 +68,9 @@ unsigned acre__ledger_stack_depth(int is_default);
 /* Sets `from` and `library` of the thread's caller, if a library of NVIDIA's has made the call and
  * other code is among the next `depth` frames of the stack. */
 void acre__ledger_outside(struct acre_ledger_caller *caller, unsigned depth);
+/* Finds how much memory of a device this process and all others have. Returns 0 if that is not
+ * known. */
+int acre__ledger_processes(CUdevice device, uint64_t *own_out, uint64_t *others_out);
 /* Finds the name of the loaded object that contains the address, without folders, and the offset in
  * its file. Returns 0 if none does. */
 int acre__ledger_module(uintptr_t address, char *name, size_t name_bytes, uint64_t *offset);

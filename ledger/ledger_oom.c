@@ -1,7 +1,8 @@
 /* See ledger_oom.h.
  *
  * What is in use and not recorded belongs to other processes, to contexts, code and graphs, and to
- * libraries that call the driver by its private tables. The driver does not tell them apart. */
+ * libraries that call the driver by its private tables. The driver does not tell them apart; NVML
+ * does, by process. */
 #include "ledger_oom.h"
 
 #include <inttypes.h>
@@ -39,7 +40,9 @@ struct oom_card {
     CUdevice device;
     int device_count;
     size_t free_bytes, total_bytes;
-    uint64_t idle_bytes; /* of the driver's default pool: reserved, not in use */
+    int has_processes;                /* the next two are known */
+    uint64_t own_bytes, others_bytes; /* of this process, and of all others */
+    uint64_t idle_bytes;              /* of the driver's default pool: reserved, not in use */
     struct oom_group groups[OOM_GROUPS];
     unsigned group_count;
     uint64_t recorded_bytes, other_bytes; /* in all; in groups that found no room */
@@ -167,6 +170,8 @@ static void card_read_driver(struct oom_card *card) {
                      drv->cuMemGetInfo(&card->free_bytes, &card->total_bytes) == CUDA_SUCCESS;
     if (!card->is_known || drv->cuDeviceGetCount(&card->device_count) != CUDA_SUCCESS)
         return;
+    card->has_processes =
+        acre__ledger_processes(card->device, &card->own_bytes, &card->others_bytes);
     if (acre__ledger_count(RUN_ORDERED).made &&
         drv->cuDeviceGetDefaultMemPool(&pool, card->device) == CUDA_SUCCESS &&
         drv->cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) ==
@@ -203,6 +208,19 @@ static void print_libraries(FILE *out, const struct oom_card *card) {
         print_row(out, card, others, "others");
 }
 
+/* What is in use beyond `known` bytes, by process if the numbers of NVML agree with the driver's.
+ */
+static void print_unknown(FILE *out, const struct oom_card *card, uint64_t in_use, uint64_t known) {
+    uint64_t of_processes = card->own_bytes + card->others_bytes;
+    if (!card->has_processes || card->own_bytes < known || of_processes > in_use) {
+        print_row(out, card, in_use - known, "other processes, contexts, code and rounding");
+        return;
+    }
+    print_row(out, card, card->own_bytes - known, "this program's contexts, code and rounding");
+    print_row(out, card, card->others_bytes, "other processes");
+    print_row(out, card, in_use - of_processes, "the driver itself");
+}
+
 /* The lines add up to the card, unless recorded memory is not on it. */
 static void print_rest(FILE *out, const struct oom_card *card) {
     uint64_t in_use = card->total_bytes - card->free_bytes;
@@ -212,7 +230,7 @@ static void print_rest(FILE *out, const struct oom_card *card) {
         print_row(out, card, card->idle_bytes,
                   "idle in the driver's default pool (cuMemPoolTrimTo frees it)");
     if (in_use >= known)
-        print_row(out, card, in_use - known, "other processes, contexts, code and rounding");
+        print_unknown(out, card, in_use, known);
     print_row(out, card, card->free_bytes, "free");
     print_row(out, card, card->total_bytes, "in all");
     if (in_use < known)

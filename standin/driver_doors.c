@@ -148,6 +148,11 @@ void acre__ledger_outside(struct acre_ledger_caller *caller, unsigned depth) {
     (void)caller, (void)depth;
 }
 
+int acre__ledger_processes(CUdevice device, uint64_t *own_out, uint64_t *others_out) {
+    (void)device, (void)own_out, (void)others_out;
+    return 0;
+}
+
 int acre__ledger_module(uintptr_t address, char *name, size_t name_bytes, uint64_t *offset) {
     const char *file;
     if (!acre__symbol_module(address, &file, offset))

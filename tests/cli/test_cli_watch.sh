@@ -116,6 +116,12 @@ done
 run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" ACRE_SOFT_BYTES=64MiB ACRE_STACKS=16 \
     "$acre" run --watch -- "$ways" oom
 expect_err '^ +3 MiB +4\.7 %  libcublas_fake\.so, called from watch_cases \(allocations: 3\)$'
+# With NVML in the program, by process.
+run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin:$ACRE_BUILD/tests/standin/nvml_processes" \
+    ACRE_SOFT_BYTES=64MiB "$acre" run --watch -- "$ways" oom
+expect_err "^ +1 MiB +1\\.6 %  this program's contexts, code and rounding\$"
+expect_err '^ +1 MiB +1\.6 %  other processes$'
+expect_err '^ +1 MiB +1\.6 %  the driver itself$'
 
 # ---- findings, formats, usage ----
 

@@ -18,6 +18,13 @@ set_target_properties(cublas_fake PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_
 target_link_libraries(cublas_fake PRIVATE acre_flags)
 add_dependencies(watch_cases cublas_fake)
 
+# A libnvidia-ml.so.1 for watch_cases.
+add_library(nvml_processes SHARED tests/standin/nvml_processes.c)
+set_target_properties(nvml_processes PROPERTIES OUTPUT_NAME nvidia-ml SOVERSION 1
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin/nvml_processes)
+target_link_libraries(nvml_processes PRIVATE acre_flags)
+add_dependencies(watch_cases nvml_processes)
+
 # Sizes of arrays; no driver is needed.
 acre_test_program(array_bytes unit tests/standin/array_bytes.c shim/shim_array_bytes.c)
 target_include_directories(array_bytes PRIVATE shim)
