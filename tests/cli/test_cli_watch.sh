@@ -87,6 +87,14 @@ expect_err '^acre: not freed: 0 \(suppressed: 6\)$'
 LD_LIBRARY_PATH=$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin ACRE_STACKS=0 watch --leaks -- "$ways" library
 expect_err "^ +1 MiB +1  device +cuMemAlloc +0x[0-9a-f]+ +$fake\$"
 check "no stack is walked" test "$(grep -c 'called from' "$err")" -eq 0
+# No hook waits for the dynamic linker, which is in a constructor here.
+for gate in audit preload; do
+    run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" \
+        timeout 20 "$acre" run --watch --gate=$gate --leaks --stats -- "$ways" constructor
+    expect_rc 0
+    expect_out '^constructor: ok$'
+    expect_err '^  device +2 +2 +0 +1 MiB +0 bytes$'
+done
 
 # ---- out of memory ----
 

@@ -12,11 +12,14 @@ set_target_properties(watch_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_
 target_compile_definitions(watch_cases PRIVATE _GNU_SOURCE)
 target_link_libraries(watch_cases PRIVATE acre_flags ${CMAKE_DL_LIBS})
 
-# A library with the name of one of NVIDIA's, between watch_cases and the driver.
-add_library(cublas_fake SHARED tests/standin/cublas_fake.c)
-set_target_properties(cublas_fake PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin)
-target_link_libraries(cublas_fake PRIVATE acre_flags)
-add_dependencies(watch_cases cublas_fake)
+# Libraries with names of NVIDIA's, between watch_cases and the driver.
+foreach(name IN ITEMS cublas_fake cudnn_fake)
+    add_library(${name} SHARED tests/standin/${name}.c)
+    set_target_properties(${name} PROPERTIES
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin)
+    target_link_libraries(${name} PRIVATE acre_flags ${CMAKE_DL_LIBS})
+    add_dependencies(watch_cases ${name})
+endforeach()
 
 # A libnvidia-ml.so.1 for watch_cases.
 add_library(nvml_processes SHARED tests/standin/nvml_processes.c)

@@ -168,6 +168,13 @@ static int through_library(void) {
     return !failed && !MemAlloc(&block, 1 << 20);
 }
 
+/* A constructor waits for a thread that allocates. */
+static int in_constructor(void) {
+    void *library = use() ? dlopen("libcudnn_fake.so", RTLD_NOW) : NULL;
+    const int *is_ok = library ? dlsym(library, "fake_is_ok") : NULL;
+    return is_ok && *is_ok;
+}
+
 /* On a card of 64 MiB: 32 MiB of the program, 3 MiB of a library, 2 MiB in stream order. Then 48
  * MiB are refused, twice at one place and at six others. */
 static int out_of_memory(void) {
@@ -230,6 +237,7 @@ int main(int count, char **ways) {
                 {"child", in_child, RTLD_LOCAL},
                 {"next", by_next, RTLD_LOCAL},
                 {"array", array, RTLD_LOCAL},
+                {"constructor", in_constructor, RTLD_LOCAL},
                 {"oom", out_of_memory, RTLD_LOCAL},
                 {"library", through_library, RTLD_LOCAL},
                 {"counted", counted, RTLD_LOCAL},
