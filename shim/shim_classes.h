@@ -5,6 +5,7 @@
  *          (shim_count.c), so that a report can say what it does not contain
  *   PASS   does neither. The program calls the driver
  *
+ * A HOOK that gets memory which is not recorded is counted, too (acre__count_wrap).
  * cuDevicePrimaryCtxRetain is a PASS although a context takes memory: every program has one, and
  * the count would say nothing. So is cuGraphAddNode, which adds nodes of every kind.
  *

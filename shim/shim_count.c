@@ -67,6 +67,40 @@ COUNT_HIDDEN void *acre__count_find(unsigned number) {
     return driver;
 }
 
+/* ---- hooks that are counted, too ---- */
+
+static const struct acre__driver *count_inner; /* set once, before any thread sees the table */
+
+static void count_call(const char *name) {
+    _Atomic uint64_t *counter = acre__record_counter(name);
+    if (counter)
+        atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* X(name, params, args), as in driver_list.h. */
+#define COUNT_HOOKS(X)                                                                             \
+    X(cuModuleLoadData, (CUmodule * module_out, const void *image), (module_out, image))           \
+    X(cuModuleLoadDataEx,                                                                          \
+      (CUmodule * module_out, const void *image, unsigned int count, CUjit_option *options,        \
+       void **values),                                                                             \
+      (module_out, image, count, options, values))                                                 \
+    X(cuGraphInstantiateWithFlags,                                                                 \
+      (CUgraphExec * exec_out, CUgraph graph, unsigned long long flags), (exec_out, graph, flags))
+
+#define COUNT_HOOK(name, params, args)                                                             \
+    static CUresult count_hook_##name params {                                                     \
+        count_call(#name);                                                                         \
+        return count_inner->name args;                                                             \
+    }
+COUNT_HOOKS(COUNT_HOOK)
+
+void acre__count_wrap(struct acre__driver *table, const struct acre__driver *inner) {
+    count_inner = inner;
+#define COUNT_REPLACE(name, params, args) table->name = count_hook_##name;
+    COUNT_HOOKS(COUNT_REPLACE)
+#undef COUNT_REPLACE
+}
+
 void acre__count_forget(void) {
     for (unsigned i = 0; i < COUNT_ALL; i++) {
         atomic_store_explicit(&count_own[i], 0, memory_order_relaxed);

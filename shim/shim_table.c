@@ -155,6 +155,7 @@ static void shim_fill(const struct link_map *library) {
         acre__serve_wrap(&shim.served, &shim.driver, &options);
     shim.live = shim.served;
     acre__ledger_wrap(&shim.live, &shim.served);
+    acre__count_wrap(&shim.live, &shim.served);
     shim.live.cuInit = shim_cuInit;
     pthread_atfork(NULL, NULL, shim_in_child); /* fails when out of memory: children report, too */
     atomic_store_explicit(&shim.table, &shim.live, memory_order_release);

@@ -170,6 +170,9 @@ for gate in audit preload; do
     watch --gate=$gate -- "$ways" counted-killed # the tool reports
     expect_err '^acre: calls that acre does not record: cuCtxSetLimit 12$'
 done
+watch -- "$ways" module
+expect_out '^module: ok$'
+expect_err '^acre: calls that acre does not record: cuModuleLoadData 1$'
 watch -- "$ways" array
 expect_out '^array: ok$'
 expect_err '^  arrays +0 +0 +1 +0 bytes +0 bytes$'

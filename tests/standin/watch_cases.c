@@ -205,6 +205,15 @@ static int out_of_memory(void) {
            MemAlloc(&block, 45 * MIB) == OUT_OF_MEMORY;
 }
 
+/* A call with a hook, whose memory is not recorded. */
+static int module(void) {
+    void *loaded = NULL;
+    if (!use())
+        return 0;
+    FIND(array_fn, ModuleLoadData, "cuModuleLoadData");
+    return ModuleLoadData(&loaded, "no module") != 0;
+}
+
 static int counted_by_five(void) {
     void *found = dlsym(driver, "cuGetProcAddress_v2");
     memcpy(&find5, &found, sizeof find5);
@@ -240,6 +249,7 @@ int main(int count, char **ways) {
                 {"constructor", in_constructor, RTLD_LOCAL},
                 {"oom", out_of_memory, RTLD_LOCAL},
                 {"library", through_library, RTLD_LOCAL},
+                {"module", module, RTLD_LOCAL},
                 {"counted", counted, RTLD_LOCAL},
                 {"counted-five", counted_by_five, RTLD_LOCAL},
                 {"counted-killed", counted_killed, RTLD_LOCAL},
