@@ -117,6 +117,7 @@ for gate in audit preload; do
     check "five reports" test "$(grep -c '^acre: out of memory: ' "$err")" -eq 5
     check "one report for a place" test "$(grep -c ' of 48 MiB, ' "$err")" -eq 1
     expect_err '^acre: further out-of-memory errors are not reported$'
+    # shellcheck disable=SC2016 # for awk
     check "the lines add up" awk '
         /^acre: memory of device/ { sum = 0 }
         / MiB +[0-9.]+ %  / { if (/ in all$/) exit sum != $1; sum += $1 }' "$err"
