@@ -42,6 +42,15 @@ static uint64_t doctor_count(const struct doctor *doctor, enum doctor_result res
     return count;
 }
 
+static bool doctor_has_area(const struct doctor *doctor, const char *area) {
+    for (size_t i = 0; i < doctor->count; i++) {
+        if (strcmp(doctor->checks[i].area, area) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void doctor_free(struct doctor *doctor) {
     for (size_t i = 0; i < doctor->count; i++) {
         free(doctor->checks[i].name);
@@ -123,16 +132,21 @@ static void doctor_add_log(struct doctor *doctor) {
 static const char *const doctor_word[] = {"ok", "warn", "problem"};
 
 static void doctor_print_text(const struct doctor *doctor) {
-    static const char *const areas[] = {"driver", "device", "host", "configuration"};
+    static const char *const areas[] = {"program", "driver", "device", "host", "configuration"};
     static const enum cli_style styles[] = {CLI_GREEN, CLI_YELLOW, CLI_RED};
+    const char *gap = "";
     int width = 0;
     for (size_t i = 0; i < doctor->count; i++) {
         int own = (int)strlen(doctor->checks[i].name);
         width = own > width ? own : width;
     }
     for (size_t a = 0; a < sizeof areas / sizeof areas[0]; a++) {
-        printf("%s%s%s%s\n", a ? "\n" : "", cli_style_begin(stdout, CLI_BOLD), areas[a],
+        if (!doctor_has_area(doctor, areas[a])) {
+            continue;
+        }
+        printf("%s%s%s%s\n", gap, cli_style_begin(stdout, CLI_BOLD), areas[a],
                cli_style_end(stdout));
+        gap = "\n";
         for (size_t i = 0; i < doctor->count; i++) {
             const struct doctor_check *check = &doctor->checks[i];
             if (strcmp(check->area, areas[a]) != 0) {
@@ -174,42 +188,89 @@ static void doctor_print_json(const struct doctor *doctor) {
     cli_json_end(root);
 }
 
+/* ---- the command ----------------------------------------------------------------------------- */
+
+struct doctor_args {
+    bool json;
+    const char *program; /* NULL: the machine is checked */
+};
+
+static const struct argp_option doctor_options[] = {
+    {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-doctor/1) instead of text", 0}, {0}};
+
+static const char doctor_doc[] =
+    "Checks this machine and says what to fix.\v"
+    "Checks:\n"
+    "  driver         GPUs on the PCI bus, device files, kernel module,\n"
+    "                 CUDA_VISIBLE_DEVICES, driver library\n"
+    "  device         for each device: whether it opens, its free memory and\n"
+    "                 capabilities, whether events order two streams\n"
+    "  host           memory, limits (addresses, locked memory, open files,\n"
+    "                 mappings), overcommit, huge pages, /dev/shm\n"
+    "  configuration  ACRE_* variables that are set, and the device that auto\n"
+    "                 opens\n"
+    "\n"
+    "With a program, checks instead whether 'acre run' can see its CUDA calls:\n"
+    "  program        file or script, processor, linking, privileges, C library,\n"
+    "                 LD_PRELOAD and LD_AUDIT. Nothing of the program is run.\n"
+    "  driver         as above\n"
+    "\n"
+    "The result of a check is ok, warn or problem. Warnings and problems come\n"
+    "with advice. The checks change nothing on the machine.\n"
+    "\n"
+    "Examples:\n"
+    "  acre doctor\n"
+    "  acre doctor --json | jq '.checks[] | select(.result != \"ok\")'\n"
+    "  acre doctor -- python3\n"
+    "\n"
+    "Exit status:\n"
+    "  0   no problem; there may be warnings\n"
+    "  1   a check found a problem\n"
+    "  2   no device could be opened\n"
+    "  64  wrong usage\n";
+
+static error_t doctor_parse(int key, char *arg, struct argp_state *state) {
+    struct doctor_args *args = state->input;
+    switch (key) {
+    case CLI_KEY_JSON:
+        args->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (!state->quoted) {
+            argp_error(state, "a program comes after --: acre doctor -- %.80s", arg);
+        }
+        args->program = arg;
+        state->next = state->argc; /* the rest is for the program */
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void doctor_check_machine(struct doctor *doctor) {
+    doctor_check_driver(doctor);
+    doctor_check_devices(doctor);
+    doctor_check_host(doctor);
+    doctor_check_configuration(doctor);
+}
+
 int cmd_doctor(int argc, char **argv) {
-    static const struct argp_option options[] = {
-        {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-doctor/1) instead of text", 0},
-        {0}};
-    struct cli_args args;
+    static const struct argp argp = {.options = doctor_options,
+                                     .parser = doctor_parse,
+                                     .args_doc = "[-- PROGRAM]",
+                                     .doc = doctor_doc};
+    struct doctor_args args = {0};
     struct doctor doctor = {0};
-    cli_parse_args(argc, argv, options,
-                   "Checks this machine and says what to fix.\v"
-                   "Checks:\n"
-                   "  driver         GPUs on the PCI bus, device files, kernel module,\n"
-                   "                 CUDA_VISIBLE_DEVICES, driver library\n"
-                   "  device         for each device: whether it opens, its free memory and\n"
-                   "                 capabilities, whether events order two streams\n"
-                   "  host           memory, limits (addresses, locked memory, open files,\n"
-                   "                 mappings), overcommit, huge pages, /dev/shm\n"
-                   "  configuration  ACRE_* variables that are set, and the device that auto\n"
-                   "                 opens\n"
-                   "\n"
-                   "The result of a check is ok, warn or problem. Warnings and problems come\n"
-                   "with advice. The checks change nothing on the machine.\n"
-                   "\n"
-                   "Examples:\n"
-                   "  acre doctor\n"
-                   "  acre doctor --json | jq '.checks[] | select(.result != \"ok\")'\n"
-                   "\n"
-                   "Exit status:\n"
-                   "  0   no problem; there may be warnings\n"
-                   "  1   a check found a problem\n"
-                   "  2   no device could be opened\n"
-                   "  64  wrong usage\n",
-                   &args);
+    if (cli_argp_parse(&argp, argc, argv, 0, &args) != 0) {
+        return CLI_USAGE;
+    }
     (void)acre_log_set(doctor_log_line, NULL, ACRE_LOG_WARN);
-    doctor_check_driver(&doctor);
-    doctor_check_devices(&doctor);
-    doctor_check_host(&doctor);
-    doctor_check_configuration(&doctor);
+    if (args.program) {
+        doctor_check_program(&doctor, args.program);
+        doctor_check_driver(&doctor);
+    } else {
+        doctor_check_machine(&doctor);
+    }
     (void)acre_log_set(NULL, NULL, ACRE_LOG_ERROR);
     doctor_add_log(&doctor);
     if (args.json) {
@@ -218,7 +279,7 @@ int cmd_doctor(int argc, char **argv) {
         doctor_print_text(&doctor);
     }
     int result = doctor_count(&doctor, DOCTOR_PROBLEM) ? CLI_FINDING : CLI_OK;
-    if (doctor.devices_opened == 0) {
+    if (doctor.devices_opened == 0 && !args.program) {
         cli_say("no device could be opened");
         result = CLI_CANNOT;
     }

@@ -1,5 +1,5 @@
-/* The list of checks of `acre doctor`: doctor_device.c and doctor_host.c fill it, cmd_doctor.c
- * prints it. */
+/* The list of checks of `acre doctor`: doctor_device.c, doctor_host.c and doctor_program.c fill it,
+ * cmd_doctor.c prints it. */
 #ifndef ACRE_CLI_DOCTOR_H
 #define ACRE_CLI_DOCTOR_H
 
@@ -8,7 +8,7 @@
 enum doctor_result { DOCTOR_OK, DOCTOR_WARN, DOCTOR_PROBLEM };
 
 struct doctor_check {
-    const char *area; /* "driver", "device", "host", "configuration" */
+    const char *area; /* "program", "driver", "device", "host", "configuration" */
     char *name;
     enum doctor_result result;
     char *text;   /* the finding, one line */
@@ -36,5 +36,7 @@ bool doctor_read_line(const char *path, char *line, size_t room);
 void doctor_check_driver(struct doctor *doctor);
 void doctor_check_devices(struct doctor *doctor);
 void doctor_check_host(struct doctor *doctor);
+/* Checks whether `acre run` can see the CUDA calls of a program, which is not run. */
+void doctor_check_program(struct doctor *doctor, const char *program);
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ledger.h"
+#include "ledger_oom.h"
 
 enum { CALLER_KEYS = 512, CALLER_KEY_BYTES = 64, CALLER_WHY_BYTES = 320 };
 
@@ -18,13 +19,32 @@ static _Thread_local struct acre_ledger_caller caller_now
 /* Why the current call is refused; empty: not known. */
 static _Thread_local char caller_why[CALLER_WHY_BYTES] __attribute__((tls_model("initial-exec")));
 
+static _Thread_local struct ledger_request caller_request
+    __attribute__((tls_model("initial-exec")));
+
 LEDGER_EXPORT void acre_ledger_enter(struct acre_ledger_caller *before, const char *call,
                                      const void *address) {
     *before = caller_now;
     if (!caller_now.call) {
-        caller_now = (struct acre_ledger_caller){call, address};
+        caller_now = (struct acre_ledger_caller){.call = call, .address = address};
         caller_why[0] = '\0';
+        caller_request = (struct ledger_request){RUN_KIND_COUNT, 0};
     }
+}
+
+void acre__ledger_request(enum run_kind kind, size_t bytes) {
+    caller_request = (struct ledger_request){kind, bytes};
+}
+
+static unsigned caller_depth; /* of call stacks; 0: off. Set before any thread calls a door */
+
+void acre__ledger_use_stacks(unsigned depth) {
+    caller_depth = depth;
+}
+
+void acre__ledger_find_outside(void) {
+    if (caller_depth && caller_now.call && !caller_now.from)
+        acre__ledger_outside(&caller_now, caller_depth);
 }
 
 /* Results that are not errors of the call. A correct program expects them of a query: work that is
@@ -38,8 +58,12 @@ static int caller_is_expected(const char *call, unsigned code) {
 
 LEDGER_EXPORT void acre_ledger_leave(const struct acre_ledger_caller *before, unsigned code,
                                      const char *error) {
-    if (code && !before->call && !caller_is_expected(caller_now.call, code))
+    if (code && !before->call && !caller_is_expected(caller_now.call, code)) {
+        acre__ledger_find_outside();
         acre__record_refusal(acre__record_site(&caller_now), code, error, caller_why);
+    }
+    if (code == CUDA_ERROR_OUT_OF_MEMORY && !before->call)
+        acre__oom_report(&caller_now, &caller_request);
     if (!before->call)
         acre__record_copied(acre__driver_copied_bytes(acre__ledger_driver()));
     caller_now = *before;
@@ -80,7 +104,7 @@ LEDGER_EXPORT void acre_ledger_closed(const void *device) {
 
 LEDGER_EXPORT void acre_ledger_leaked(const char *call, uint64_t blocks, uint64_t bytes,
                                       const void *address) {
-    struct acre_ledger_caller caller = {call, address};
+    struct acre_ledger_caller caller = {.call = call, .address = address};
     acre__record_acre(blocks, bytes, acre__record_site(&caller));
 }
 

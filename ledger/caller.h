@@ -19,6 +19,9 @@
 struct acre_ledger_caller {
     const char *call;    /* name of the function in the program's source, static text; NULL: none */
     const void *address; /* return address of the call */
+    /* If a library of NVIDIA's made the call, and stacks are on: */
+    const void *from; /* return address in the first code outside of these libraries; NULL: none */
+    const void *library; /* where the library that made the call begins */
 };
 
 /* Begins a door. Sets the thread's caller unless an outer door has set it. `before` is for

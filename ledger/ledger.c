@@ -15,11 +15,13 @@ static struct {
     struct acre__tree addresses; /* reservations, by first address */
     struct acre__tree chunks;    /* by handle; one without handles is reachable by its mappings */
     struct acre__tree pools;     /* by handle */
+    struct acre__tree arrays;    /* by handle */
     struct acre__tree opened;    /* devices of libacre, by their address */
     struct ledger_entry *lost;   /* newest first */
     struct ledger_entry *held;   /* entries that threads have taken during a driver call */
     struct ledger_entry freed[LEDGER_FREED];
     unsigned freed_next;
+    unsigned passes;  /* of acre__ledger_rows */
     unsigned endings; /* calls in progress that may destroy a context */
     uint64_t made, ended;
     struct run_count counts[RUN_KIND_COUNT + 1]; /* the last one is for all memory */
@@ -39,6 +41,8 @@ static struct acre__tree *ledger_tree(enum run_kind kind) {
         return &ledger.chunks;
     case RUN_POOL:
         return &ledger.pools;
+    case RUN_ARRAY:
+        return &ledger.arrays;
     case RUN_OPENED:
         return &ledger.opened;
     default:
@@ -104,7 +108,8 @@ static void ledger_lose(struct ledger_entry *entry) {
 
 /* Handles are not addresses, and registered pages belong to the program before and after. */
 static int kind_has_addresses(enum run_kind kind) {
-    return kind != RUN_CHUNK && kind != RUN_POOL && kind != RUN_REGISTERED && kind != RUN_OPENED;
+    return kind != RUN_CHUNK && kind != RUN_POOL && kind != RUN_ARRAY && kind != RUN_REGISTERED &&
+           kind != RUN_OPENED;
 }
 
 static void ledger_free(struct ledger_entry *entry) {
@@ -211,6 +216,7 @@ static struct ledger_entry *ledger_insert(enum run_kind kind, uint64_t key, size
 
 /* Returns the number of the thread's caller in the report. Called without the lock. */
 static uint32_t ledger_site(void) {
+    acre__ledger_find_outside();
     struct acre_ledger_caller caller = acre__ledger_caller();
     return acre__record_site(&caller);
 }
@@ -383,8 +389,8 @@ void acre__ledger_ended(const struct acre__driver *drv, CUresult result) {
 void acre__ledger_forget(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     ledger.lock = fresh;
-    ledger.memory = ledger.addresses = ledger.chunks = ledger.pools = ledger.opened =
-        (struct acre__tree){NULL, 0};
+    ledger.memory = ledger.addresses = ledger.chunks = ledger.pools = ledger.arrays =
+        ledger.opened = (struct acre__tree){NULL, 0};
     ledger.lost = NULL;
     ledger.held = NULL;
     ledger.endings = 0;
@@ -433,4 +439,48 @@ struct run_count acre__ledger_count(enum run_kind kind) {
     struct run_count count = ledger.counts[kind];
     pthread_mutex_unlock(&ledger.lock);
     return count;
+}
+
+/* ---- rows ---- */
+
+struct ledger_rows {
+    struct ledger_row *rows;
+    size_t count, room;
+};
+
+static void rows_put(struct ledger_rows *to, const struct ledger_entry *entry, uint64_t address) {
+    if (to->count < to->room)
+        to->rows[to->count] = (struct ledger_row){address, entry->bytes, entry->caller};
+    to->count++;
+}
+
+/* Of a mapping, the chunk: it takes the memory. */
+static void rows_put_memory(struct ledger_rows *to, struct ledger_entry *entry) {
+    if (entry->kind == RUN_DEVICE || entry->kind == RUN_ORDERED || entry->kind == RUN_MANAGED)
+        rows_put(to, entry, entry->node.key);
+    struct ledger_entry *chunk = entry->kind == RUN_MAPPED ? entry->chunk : NULL;
+    if (chunk && chunk->counted != ledger.passes) {
+        chunk->counted = ledger.passes;
+        rows_put(to, chunk, entry->node.key);
+    }
+}
+
+size_t acre__ledger_rows(struct ledger_row *rows, size_t room) {
+    struct ledger_rows to = {rows, 0, room};
+    struct acre__node *node;
+    pthread_mutex_lock(&ledger.lock);
+    ledger.passes++;
+    for (node = acre__tree_first(&ledger.memory); node;
+         node = acre__tree_next(&ledger.memory, node))
+        rows_put_memory(&to, entry_of(node));
+    for (node = acre__tree_first(&ledger.chunks); node;
+         node = acre__tree_next(&ledger.chunks, node)) {
+        if (entry_of(node)->counted != ledger.passes)
+            rows_put(&to, entry_of(node), 0);
+    }
+    for (node = acre__tree_first(&ledger.arrays); node;
+         node = acre__tree_next(&ledger.arrays, node))
+        rows_put(&to, entry_of(node), 0);
+    pthread_mutex_unlock(&ledger.lock);
+    return to.count;
 }

@@ -36,8 +36,16 @@ struct ledger_entry {
     int is_back;                /* was put back */
     unsigned handles, mappings; /* of a chunk: references to it */
     struct ledger_entry *chunk; /* of a mapping; NULL: unknown */
+    unsigned counted;           /* the last pass of acre__ledger_rows that has counted it */
     struct run_block *record;   /* for the report; NULL: none */
     struct ledger_entry *next;  /* in a list of entries taken together, or of lost ones */
+};
+
+/* Memory that a caller has allocated on a device. */
+struct ledger_row {
+    uint64_t address; /* 0: a chunk that is not mapped, or an array */
+    uint64_t bytes;
+    struct acre_ledger_caller caller;
 };
 
 /* ---- what the library that contains the ledger provides ---- */
@@ -56,6 +64,18 @@ const char *acre__ledger_word(const char *word);
 /* Copies the first of the errors that the driver itself has found to `text` and returns their
  * number; 0 for a driver that looks for none. */
 size_t acre__ledger_findings(char *text, size_t bytes);
+/* Returns how many frames of a call stack to look at, by ACRE_STACKS; 0: none. `is_default`:
+ * without the variable, stacks are on. */
+unsigned acre__ledger_stack_depth(int is_default);
+/* Sets `from` and `library` of the thread's caller, if a library of NVIDIA's has made the call and
+ * other code is among the next `depth` frames of the stack. */
+void acre__ledger_outside(struct acre_ledger_caller *caller, unsigned depth);
+/* Finds how much memory of a device this process and all others have. Returns 0 if that is not
+ * known. */
+int acre__ledger_processes(CUdevice device, uint64_t *own_out, uint64_t *others_out);
+/* Finds the name of the loaded object that contains the address, without folders, and the offset in
+ * its file. Returns 0 if none does. */
+int acre__ledger_module(uintptr_t address, char *name, size_t name_bytes, uint64_t *offset);
 
 /* ---- the table ---- */
 
@@ -106,6 +126,15 @@ void acre__ledger_forget(void);
 int acre__ledger_find(uint64_t address, struct ledger_entry *out);
 /* Returns the counts of a kind; RUN_KIND_COUNT: of all memory. */
 struct run_count acre__ledger_count(enum run_kind kind);
+/* Copies up to `room` rows of live memory that devices have, and returns how many there are. A
+ * chunk counts once, however often it is mapped. */
+size_t acre__ledger_rows(struct ledger_row *rows, size_t room);
+/* Sets what the thread's call has asked for, for the report at an out-of-memory error. */
+void acre__ledger_request(enum run_kind kind, size_t bytes);
+/* Switches call stacks on; see acre__ledger_stack_depth. */
+void acre__ledger_use_stacks(unsigned depth);
+/* Finds who called NVIDIA's library, for the thread's caller. Call it without a lock. */
+void acre__ledger_find_outside(void);
 /* Returns the calling thread's caller. */
 struct acre_ledger_caller acre__ledger_caller(void);
 /* Sets why the thread's current call is refused, for the report. The first text of a call counts.

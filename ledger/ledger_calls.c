@@ -9,10 +9,12 @@ static const struct acre__driver *calls_inner; /* set once, before any thread se
 static CUresult calls_note(enum run_kind kind, CUresult result, uint64_t key, size_t bytes) {
     if (result)
         acre__ledger_refuse(kind);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        acre__ledger_request(kind, bytes);
         acre__ledger_why_memory(bytes);
-    else if (!result && key)
+    } else if (!result && key) {
         acre__ledger_add(kind, key, bytes);
+    }
     return result;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/symbol.h"
+#include "ledger.h"
 
 /* A program with a finding in a loop must not fill the file. */
 enum { RECORD_WRONGS = 64 };
@@ -42,18 +43,16 @@ static struct {
 const char *acre__record_place(const void *address, char *text, size_t text_bytes) {
     /* The call is before its return address, which may belong to another line. */
     uintptr_t at = (uintptr_t)address - 1;
-    const char *file;
+    char file[RUN_NAME_BYTES];
     uint64_t offset;
     if (!address) {
         snprintf(text, text_bytes, "?");
         return text;
     }
-    if (!acre__symbol_module(at, &file, &offset)) {
+    if (acre__ledger_module(at, file, sizeof file, &offset))
+        snprintf(text, text_bytes, "%s+0x%" PRIx64, file, offset);
+    else
         snprintf(text, text_bytes, "0x%" PRIxPTR, at);
-        return text;
-    }
-    const char *slash = strrchr(file, '/');
-    snprintf(text, text_bytes, "%s+0x%" PRIx64, slash ? slash + 1 : file, offset);
     return text;
 }
 
@@ -154,13 +153,23 @@ static void note_publish(struct run_note *note, enum run_note_type type) {
 
 /* ---- sites; the lock is held ---- */
 
+/* Where a call was made. With the code that called the library, the library is enough: the user
+ * knows that code, and does not know the lines of the library. */
+static const void *site_place(const struct acre_ledger_caller *caller) {
+    return caller->from ? caller->library : caller->address;
+}
+
+static int site_is_same(const struct acre_ledger_caller *a, const struct acre_ledger_caller *b) {
+    return a->call == b->call && a->from == b->from && site_place(a) == site_place(b);
+}
+
 static struct record_site *site_slot(struct record_site *sites, uint32_t room,
                                      const struct acre_ledger_caller *caller) {
     uint64_t hash =
-        ((uintptr_t)caller->address ^ (uintptr_t)caller->call >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+        ((uintptr_t)site_place(caller) ^ (uintptr_t)caller->from ^ (uintptr_t)caller->call >> 4) *
+        UINT64_C(0x9e3779b97f4a7c15);
     uint32_t at = (uint32_t)(hash >> 32) & (room - 1);
-    while (sites[at].caller.call &&
-           (sites[at].caller.call != caller->call || sites[at].caller.address != caller->address))
+    while (sites[at].caller.call && !site_is_same(&sites[at].caller, caller))
         at = (at + 1) & (room - 1);
     return &sites[at];
 }
@@ -207,7 +216,7 @@ static uint32_t site_add(const struct acre_ledger_caller *caller, const char *pl
 /* The text is made without a lock: dladdr takes the loader's lock, which a thread may hold that
  * waits here, in a constructor of a library. */
 uint32_t acre__record_site(const struct acre_ledger_caller *caller) {
-    char place[RUN_TEXT_BYTES];
+    char place[RUN_TEXT_BYTES], from[RUN_TEXT_BYTES / 2];
     uint32_t number = 0;
     if (!record.file || !caller->call)
         return 0;
@@ -218,6 +227,11 @@ uint32_t acre__record_site(const struct acre_ledger_caller *caller) {
     if (number)
         return number;
     acre__record_line(caller->address, place, sizeof place);
+    if (caller->from) {
+        size_t used = strlen(place);
+        snprintf(place + used, sizeof place - used, "%s%s", RUN_FROM,
+                 acre__record_line(caller->from, from, sizeof from));
+    }
     pthread_mutex_lock(&record.lock);
     site = site_find(caller);
     if (site)
@@ -343,15 +357,17 @@ void acre__record_count(enum run_kind kind, const struct run_count *count) {
     pthread_mutex_unlock(&record.lock);
 }
 
-/* Finds the note of that site and error. Programs have few of them. */
-static struct run_note *refusal_find(uint32_t site, uint32_t code) {
+/* Finds the note with that type, site, code and name. Programs have few of them. */
+static struct run_note *note_find(enum run_note_type type, uint32_t site, uint32_t code,
+                                  const char *name) {
     for (uint32_t chunk = record.process; chunk <= record.notes; chunk++) {
         const struct run_head *head = chunk_head(chunk);
         if (head->process != record.process || head->kind != RUN_CHUNK_NOTES)
             continue;
         struct run_note *notes = chunk_records(chunk);
         for (uint32_t i = 0; i < RUN_NOTES; i++) {
-            if (notes[i].type == RUN_NOTE_CALL && notes[i].site == site && notes[i].code == code)
+            if (notes[i].type == type && notes[i].site == site && notes[i].code == code &&
+                strncmp(notes[i].name, name, sizeof notes[i].name) == 0)
                 return &notes[i];
         }
     }
@@ -364,7 +380,7 @@ void acre__record_refusal(uint32_t site, uint32_t code, const char *error, const
     pthread_mutex_lock(&record.lock);
     if (record_is_on()) {
         record.refusal_count++;
-        struct run_note *note = refusal_find(site, code);
+        struct run_note *note = note_find(RUN_NOTE_CALL, site, code, error);
         if (note) {
             atomic_fetch_add_explicit(&note->count, 1, memory_order_relaxed);
         } else if (note_take(&note)) {
@@ -405,6 +421,17 @@ int acre__record_has_wrongs(void) {
     int has = record.wrong_count != 0;
     pthread_mutex_unlock(&record.lock);
     return has;
+}
+
+_Atomic uint64_t *acre__record_counter(const char *call) {
+    struct run_note *note = NULL;
+    pthread_mutex_lock(&record.lock);
+    if (record_is_on() && !(note = note_find(RUN_NOTE_COUNTED, 0, 0, call)) && note_take(&note)) {
+        snprintf(note->name, sizeof note->name, "%s", call);
+        note_publish(note, RUN_NOTE_COUNTED);
+    }
+    pthread_mutex_unlock(&record.lock);
+    return note ? &note->count : NULL;
 }
 
 void acre__record_state(uint32_t state) {

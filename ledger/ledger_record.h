@@ -9,6 +9,7 @@
 #ifndef ACRE_LEDGER_LEDGER_RECORD_H
 #define ACRE_LEDGER_LEDGER_RECORD_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,6 +46,9 @@ int acre__record_has_refusals(void);
 void acre__record_wrong(const char *text);
 /* Returns 1 if this process has recorded such a finding. */
 int acre__record_has_wrongs(void);
+/* Returns the counter of calls of a function whose memory is not recorded, in the file; NULL
+ * without a report. */
+_Atomic uint64_t *acre__record_counter(const char *call);
 /* Sets the number of bytes that the process has copied. */
 void acre__record_copied(uint64_t copied_bytes);
 /* Sets bits of enum run_process_state. */

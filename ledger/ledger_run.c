@@ -11,7 +11,10 @@
  *                    memory comes from acre's pool (struct serve_options in shim/shim_serve.h)
  *   soft             the program runs on the soft device
  *   limit=1200/7     the file of the memory limit (report/limit_file.h), which the shim keeps
+ *   stacks           the shim finds who called NVIDIA's library that called the driver; also with
+ *                    `leaks`, and by ACRE_STACKS (shim/shim_stack.c)
  *
+ *   at an out-of-memory error  prints who holds the card's memory, in the shim (ledger_oom.h)
  *   at exit      prints the report of every process that has used CUDA
  *   at a fault   prints which memory the host must not access
  *
@@ -31,6 +34,7 @@
 
 #include "base/config.h"
 #include "ledger.h"
+#include "ledger_oom.h"
 
 enum { RUN_PATH_BYTES = 64, RUN_LINE = 1024, RUN_PLACE = 256 };
 
@@ -273,6 +277,10 @@ __attribute__((constructor)) static void run_begin(void) {
 #undef RUN_WANT
     if (run.wants)
         run_begin_records(words);
+    if (run.is_recorded && acre__ledger_watches) /* a program on a stand-in has no card */
+        acre__oom_begin();
+    acre__ledger_use_stacks(
+        acre__ledger_stack_depth((run.wants & RUN_WANT_LEAKS) || run_has_word(words, "stacks")));
     on_exit(run_at_exit, NULL);
     if (acre__ledger_watches) /* the signals of a program on a GPU are its own */
         return;

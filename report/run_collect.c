@@ -65,10 +65,16 @@ static void site_read(const void *base, uint32_t number, struct run_site *site) 
     struct run_note note;
     strcpy(site->call, "?");
     strcpy(site->place, "?");
+    site->from[0] = '\0';
     if (!note_read(base, number, &note) || note.type != RUN_NOTE_SITE)
         return;
     text_copy(site->call, note.name, sizeof site->call);
     text_copy(site->place, note.text, sizeof site->place);
+    char *from = strstr(site->place, RUN_FROM);
+    if (from) {
+        text_copy(site->from, from + strlen(RUN_FROM), sizeof site->from);
+        *from = '\0';
+    }
 }
 
 /* ---- rows ---- */
@@ -140,6 +146,15 @@ static int collect_wrong(struct run_collection *out, const struct run_note *note
     return 1;
 }
 
+static int collect_counted(struct run_collection *out, const struct run_note *note) {
+    struct run_counted *counted = rows_add(&out->counted, &out->counted_rows, sizeof *counted);
+    if (!counted)
+        return 0;
+    *counted = (struct run_counted){.number = note->number, .count = note->count};
+    text_copy(counted->call, note->name, sizeof counted->call);
+    return 1;
+}
+
 static void collect_notes(struct collect *collect, uint32_t chunk) {
     for (uint32_t i = 0; i < RUN_NOTES; i++) {
         struct run_note note;
@@ -150,6 +165,8 @@ static void collect_notes(struct collect *collect, uint32_t chunk) {
             is_kept = collect_call(collect->out, collect->base, &note);
         else if (note.type == RUN_NOTE_WRONG)
             is_kept = collect_wrong(collect->out, &note);
+        else if (note.type == RUN_NOTE_COUNTED)
+            is_kept = collect_counted(collect->out, &note);
         if (!is_kept)
             collect->out->is_incomplete = 1;
     }
@@ -183,6 +200,10 @@ static int call_order(const void *a, const void *b) {
 
 static int wrong_order(const void *a, const void *b) {
     return order(((const struct run_wrong *)a)->number, ((const struct run_wrong *)b)->number);
+}
+
+static int counted_order(const void *a, const void *b) {
+    return order(((const struct run_counted *)a)->number, ((const struct run_counted *)b)->number);
 }
 
 static void sort(void *rows, size_t count, size_t row_bytes,
@@ -244,26 +265,31 @@ static void drop_memory_of_acre(struct run_collection *out) {
 /* ---- suppressions ---- */
 
 /* Copies "libfoo.so" of "libfoo.so+0x11d8". */
-static const char *module_of(const struct run_site *site, char module[RUN_TEXT_BYTES]) {
-    size_t length = strcspn(site->place, "+");
-    memcpy(module, site->place, length);
+static const char *module_of(const char *place, char module[RUN_TEXT_BYTES]) {
+    size_t length = strcspn(place, "+");
+    memcpy(module, place, length);
     module[length] = '\0';
     return module;
 }
 
 static void apply_rules(struct run_file *file, struct run_collection *out) {
-    char module[RUN_TEXT_BYTES];
+    char module[RUN_TEXT_BYTES], outer[RUN_TEXT_BYTES];
     for (size_t i = 0; i < out->leak_rows; i++) {
         struct run_leak *leak = &out->leaks[i];
-        const char *texts[] = {leak->site.call, leak->site.place, module_of(&leak->site, module)};
-        leak->is_suppressed = acre__run_rules_match(file, "leak", texts, 3);
+        const char *texts[] = {leak->site.call, leak->site.place,
+                               module_of(leak->site.place, module), leak->site.from,
+                               module_of(leak->site.from, outer)};
+        leak->is_suppressed =
+            acre__run_rules_match(file, "leak", texts, leak->site.from[0] ? 5 : 3);
         *(leak->is_suppressed ? &out->leaks_suppressed : &out->leak_count) += leak->count;
     }
     for (size_t i = 0; i < out->call_rows; i++) {
         struct run_call *call = &out->calls[i];
-        const char *texts[] = {call->site.call, call->site.place, module_of(&call->site, module),
-                               call->error};
-        call->is_suppressed = acre__run_rules_match(file, "error", texts, 4);
+        const char *texts[] = {
+            call->site.call, call->site.place, module_of(call->site.place, module),
+            call->error,     call->site.from,  module_of(call->site.from, outer)};
+        call->is_suppressed =
+            acre__run_rules_match(file, "error", texts, call->site.from[0] ? 6 : 4);
         if (call->is_unsupported)
             *(call->is_suppressed ? &out->unsupported_suppressed : &out->unsupported_count) +=
                 call->count;
@@ -311,6 +337,7 @@ void acre__run_collect(void *base, uint32_t chunk, struct run_collection *out) {
     sort(out->leaks, out->leak_rows, sizeof *out->leaks, leak_order);
     sort(out->calls, out->call_rows, sizeof *out->calls, call_order);
     sort(out->wrongs, out->wrong_rows, sizeof *out->wrongs, wrong_order);
+    sort(out->counted, out->counted_rows, sizeof *out->counted, counted_order);
     apply_rules(file, out);
     out->wrong_count -=
         out->wrong_count < out->wrongs_suppressed ? out->wrong_count : out->wrongs_suppressed;
@@ -320,6 +347,7 @@ void acre__run_drop(struct run_collection *collection) {
     free(collection->leaks);
     free(collection->calls);
     free(collection->wrongs);
+    free(collection->counted);
 }
 
 uint64_t acre__run_found(const struct run_collection *collection, unsigned wants) {

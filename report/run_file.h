@@ -25,6 +25,7 @@
     X(PINNED, "pinned", 1)           /* cuMemHostAlloc */                                          \
     X(MANAGED, "managed", 1)         /* cuMemAllocManaged */                                       \
     X(CHUNK, "chunks", 1)            /* cuMemCreate; lives as long as a handle or a mapping */     \
+    X(ARRAY, "arrays", 1)            /* cuArrayCreate, cuMipmappedArrayCreate */                   \
     X(MAPPED, "mapped", 0)           /* cuMemMap */                                                \
     X(ADDRESSES, "addresses", 0)     /* cuMemAddressReserve */                                     \
     X(REGISTERED, "registered", 0)   /* cuMemHostRegister: the program's own pages */              \
@@ -123,12 +124,16 @@ struct run_block {
     uint64_t unused[3];
 };
 
+/* In the text of a site: between the place in a library and the code that called the library. */
+#define RUN_FROM ", called from "
+
 enum run_note_type {
     RUN_NOTE_NONE,
-    RUN_NOTE_SITE,  /* name: the call; text: the place, such as program+0x11d8 (main at
-                   program.c:14) */
-    RUN_NOTE_CALL,  /* a refused call. name: the error; text: why, or empty */
-    RUN_NOTE_WRONG, /* text: a finding of the soft driver */
+    RUN_NOTE_SITE,   /* name: the call; text: the place, such as program+0x11d8 (main at
+                    program.c:14) */
+    RUN_NOTE_CALL,   /* a refused call. name: the error; text: why, or empty */
+    RUN_NOTE_WRONG,  /* text: a finding of the soft driver */
+    RUN_NOTE_COUNTED /* name: a function that gets or frees memory which is not recorded */
 };
 
 struct run_note {

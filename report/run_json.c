@@ -34,6 +34,10 @@ static void put_site(FILE *out, const struct run_site *site) {
     put_text(out, "call", site->call);
     fputs(", ", out);
     put_text(out, "called_at", site->place);
+    if (site->from[0]) {
+        fputs(", ", out);
+        put_text(out, "called_from", site->from);
+    }
 }
 
 static void put_stats(FILE *out, const struct run_collection *run, unsigned wants) {
@@ -110,6 +114,17 @@ static void put_wrongs(FILE *out, const struct run_collection *run) {
     fputc(']', out);
 }
 
+static void put_counted(FILE *out, const struct run_collection *run) {
+    fputs(", \"unrecorded_calls\": [", out);
+    for (size_t i = 0; i < run->counted_rows; i++) {
+        fputs(i ? ", {" : "{", out);
+        put_text(out, "call", run->counted[i].call);
+        put_number(out, "count", run->counted[i].count);
+        fputc('}', out);
+    }
+    fputc(']', out);
+}
+
 void acre__run_print_json(FILE *out, const struct run_collection *run, unsigned wants,
                           const char *end) {
     fputc('{', out);
@@ -127,5 +142,7 @@ void acre__run_print_json(FILE *out, const struct run_collection *run, unsigned 
     put_calls(out, run);
     if (wants & RUN_WANT_LEAKS)
         put_leaks(out, run);
+    if (wants & RUN_WANT_WATCH)
+        put_counted(out, run);
     fputs("}\n", out);
 }

@@ -19,6 +19,7 @@
 struct run_site {
     char call[RUN_NAME_BYTES];  /* "?" if unknown */
     char place[RUN_TEXT_BYTES]; /* such as program+0x11d8 */
+    char from[RUN_TEXT_BYTES];  /* what called the library of `place`; empty: not known */
 };
 
 /* Allocations of one kind from one site that were not freed. */
@@ -50,6 +51,12 @@ struct run_wrong {
     int is_suppressed;
 };
 
+/* Calls of a function that gets or frees memory which is not recorded. */
+struct run_counted {
+    char call[RUN_NAME_BYTES];
+    uint64_t number, count;
+};
+
 struct run_collection {
     int64_t pid;
     uint32_t state; /* enum run_process_state */
@@ -59,7 +66,8 @@ struct run_collection {
     struct run_leak *leaks; /* the largest first */
     struct run_call *calls;
     struct run_wrong *wrongs;
-    size_t leak_rows, call_rows, wrong_rows;
+    struct run_counted *counted;
+    size_t leak_rows, call_rows, wrong_rows, counted_rows;
     uint64_t leak_count, call_count, unsupported_count, wrong_count; /* without suppressed ones */
     uint64_t leaks_suppressed, calls_suppressed, unsupported_suppressed, wrongs_suppressed;
     int is_incomplete; /* records are missing: the file was full, or memory ran out */

@@ -92,9 +92,10 @@ static void print_leaks(FILE *out, const struct run_collection *run) {
             continue;
         if (leak->first)
             snprintf(first, sizeof first, "0x%" PRIx64, leak->first);
-        fprintf(out, "  %12s %7" PRIu64 "  %-15s %-24s %-18s %s%s\n",
+        fprintf(out, "  %12s %7" PRIu64 "  %-15s %-24s %-18s %s%s%s%s\n",
                 acre__run_bytes(leak->bytes, text, TEXT_BYTES), leak->count,
-                text_titles[leak->kind], leak->site.call, first, leak->site.place, leak_end(leak));
+                text_titles[leak->kind], leak->site.call, first, leak->site.place,
+                leak->site.from[0] ? RUN_FROM : "", leak->site.from, leak_end(leak));
     }
 }
 
@@ -104,8 +105,8 @@ static void print_call_rows(FILE *out, const struct run_collection *run, int is_
         const struct run_call *call = &run->calls[i];
         if (call->is_suppressed || call->is_unsupported != is_unsupported)
             continue;
-        fprintf(out, "  %7" PRIu64 "  %-24s %-32s %s\n", call->count, call->site.call, call->error,
-                call->site.place);
+        fprintf(out, "  %7" PRIu64 "  %-24s %-32s %s%s%s\n", call->count, call->site.call,
+                call->error, call->site.place, call->site.from[0] ? RUN_FROM : "", call->site.from);
         if (call->why[0])
             fprintf(out, "           %s\n", call->why);
     }
@@ -150,6 +151,16 @@ static void print_wrongs(FILE *out, const struct run_collection *run, unsigned w
         fprintf(out, "  and %" PRIu64 " more\n", run->wrong_count - listed);
 }
 
+/* Says what the report does not contain. */
+static void print_counted(FILE *out, const struct run_collection *run) {
+    for (size_t i = 0; i < run->counted_rows; i++)
+        fprintf(out, "%s %s %" PRIu64,
+                i ? "," : "acre: calls that acre does not record:", run->counted[i].call,
+                run->counted[i].count);
+    if (run->counted_rows)
+        fputc('\n', out);
+}
+
 void acre__run_print(FILE *out, const struct run_collection *run, unsigned wants) {
     print_wrongs(out, run, wants);
     if (wants & RUN_WANT_STATS)
@@ -157,6 +168,8 @@ void acre__run_print(FILE *out, const struct run_collection *run, unsigned wants
     print_calls(out, run, wants);
     if (wants & RUN_WANT_LEAKS)
         print_leaks(out, run);
+    if (wants & (RUN_WANT_STATS | RUN_WANT_LEAKS))
+        print_counted(out, run);
     if (run->is_incomplete)
         fputs("acre: the report is incomplete: there was no room for all records\n", out);
 }

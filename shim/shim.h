@@ -22,78 +22,12 @@
 
 #include "driver/driver.h"
 #include "ledger.h"
+#include "shim_classes.h"
 
 #define SHIM_EXPORT __attribute__((visibility("default")))
 
 /* Any function. It is converted back to its own type before a call. */
 typedef void (*shim_function)(void);
-
-/* Every hooked function by its exported name. shim.map exports the same names. All other functions
- * of the driver stay what they are. */
-#define SHIM_HOOKS(X)                                                                              \
-    X(cuGetProcAddress)                                                                            \
-    X(cuGetProcAddress_v2)                                                                         \
-    X(cuInit)                                                                                      \
-    X(cuDeviceTotalMem_v2)                                                                         \
-    X(cuMemGetInfo_v2)                                                                             \
-    X(cuMemAlloc_v2)                                                                               \
-    X(cuMemAllocPitch_v2)                                                                          \
-    X(cuMemAllocManaged)                                                                           \
-    X(cuMemAllocAsync)                                                                             \
-    X(cuMemAllocAsync_ptsz)                                                                        \
-    X(cuMemAllocFromPoolAsync)                                                                     \
-    X(cuMemAllocFromPoolAsync_ptsz)                                                                \
-    X(cuMemFree_v2)                                                                                \
-    X(cuMemFreeAsync)                                                                              \
-    X(cuMemFreeAsync_ptsz)                                                                         \
-    X(cuMemHostAlloc)                                                                              \
-    X(cuMemAllocHost_v2)                                                                           \
-    X(cuMemFreeHost)                                                                               \
-    X(cuMemHostRegister)                                                                           \
-    X(cuMemHostRegister_v2)                                                                        \
-    X(cuMemHostUnregister)                                                                         \
-    X(cuMemPoolCreate)                                                                             \
-    X(cuMemPoolImportFromShareableHandle)                                                          \
-    X(cuMemPoolDestroy)                                                                            \
-    X(cuMemPoolTrimTo)                                                                             \
-    X(cuMemPoolImportPointer)                                                                      \
-    X(cuMemAddressReserve)                                                                         \
-    X(cuMemAddressFree)                                                                            \
-    X(cuMemCreate)                                                                                 \
-    X(cuMemImportFromShareableHandle)                                                              \
-    X(cuMemRetainAllocationHandle)                                                                 \
-    X(cuMemRelease)                                                                                \
-    X(cuMemMap)                                                                                    \
-    X(cuMemUnmap)                                                                                  \
-    X(cuCtxDestroy)                                                                                \
-    X(cuCtxDestroy_v2)                                                                             \
-    X(cuDevicePrimaryCtxRelease)                                                                   \
-    X(cuDevicePrimaryCtxRelease_v2)                                                                \
-    X(cuDevicePrimaryCtxReset)                                                                     \
-    X(cuDevicePrimaryCtxReset_v2)                                                                  \
-    X(cuMemGetAddressRange_v2)                                                                     \
-    X(cuPointerGetAttribute)                                                                       \
-    X(cuPointerGetAttributes)                                                                      \
-    X(cuPointerSetAttribute)                                                                       \
-    X(cuStreamBeginCapture)                                                                        \
-    X(cuStreamBeginCapture_ptsz)                                                                   \
-    X(cuStreamBeginCapture_v2)                                                                     \
-    X(cuStreamBeginCapture_v2_ptsz)                                                                \
-    X(cuStreamBeginCaptureToGraph)                                                                 \
-    X(cuStreamBeginCaptureToGraph_ptsz)                                                            \
-    X(cuStreamEndCapture)                                                                          \
-    X(cuStreamEndCapture_ptsz)                                                                     \
-    X(cuStreamDestroy)                                                                             \
-    X(cuStreamDestroy_v2)                                                                          \
-    X(cuModuleLoadData)                                                                            \
-    X(cuModuleLoadDataEx)                                                                          \
-    X(cuGraphInstantiateWithFlags)                                                                 \
-    X(cuCtxEnablePeerAccess)                                                                       \
-    X(cuCtxDisablePeerAccess)                                                                      \
-    X(cuIpcGetMemHandle)                                                                           \
-    X(cuIpcOpenMemHandle)                                                                          \
-    X(cuIpcOpenMemHandle_v2)                                                                       \
-    X(cuIpcCloseMemHandle)
 
 /* Returns the table that hooks call, never NULL. It is filled from the symbols of the driver that
  * the program has loaded, without a driver call. Without a driver its functions return

@@ -7,9 +7,10 @@
 #include "shim_limit.h"
 #include "shim_serve.h"
 
-/* One for each function of the list; the linker drops those that shim.map does not export. */
+/* One for each function of the list. The linker drops those that shim.map does not export. They are
+ * weak, so that the counting code of a function takes precedence (shim_count.c). */
 #define HOOK(name, symbol, version, need, sticky, calls, moved, params, args)                      \
-    CUresult symbol params {                                                                       \
+    __attribute__((weak)) CUresult symbol params {                                                 \
         struct acre_ledger_caller before;                                                          \
         acre_ledger_enter(&before, #name, __builtin_return_address(0));                            \
         return acre__ledger_end(&before, acre__shim_table()->name args);                           \

@@ -11,6 +11,7 @@ enum shim_hook {
 #define SHIM_NUMBER(symbol) SHIM_HOOK_##symbol,
     SHIM_HOOKS(SHIM_NUMBER)
 #undef SHIM_NUMBER
+        SHIM_HOOK_COUNT /* counted functions follow, in the order of their list */
 };
 
 /* Returns the driver's function that a hook replaces; NULL if the driver has none. */
@@ -48,6 +49,16 @@ SHIM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr ptr);
 SHIM_EXPORT CUresult cuCtxDestroy(CUcontext ctx);
 SHIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev);
 SHIM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev);
+
+/* Arrays (shim_arrays.c). Their handles are opaque. */
+struct shim_array;
+struct shim_array3d;
+SHIM_EXPORT CUresult cuArrayCreate_v2(void **handle_out, const struct shim_array *array);
+SHIM_EXPORT CUresult cuArray3DCreate_v2(void **handle_out, const struct shim_array3d *array);
+SHIM_EXPORT CUresult cuArrayDestroy(void *handle);
+SHIM_EXPORT CUresult cuMipmappedArrayCreate(void **handle_out, const struct shim_array3d *array,
+                                            unsigned int levels);
+SHIM_EXPORT CUresult cuMipmappedArrayDestroy(void *handle);
 
 SHIM_EXPORT CUresult cuGetProcAddress(const char *name, void **function_out, int version,
                                       uint64_t flags);

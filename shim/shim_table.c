@@ -8,9 +8,12 @@
 #include <string.h>
 
 #include "elf_find.h"
+#include "ledger_oom.h"
 #include "shim.h"
+#include "shim_count.h"
 #include "shim_hooks.h"
 #include "shim_limit.h"
+#include "shim_modules.h"
 #include "shim_serve.h"
 
 struct shim_row {
@@ -20,7 +23,8 @@ struct shim_row {
 };
 
 #define SHIM_ROW(symbol) {#symbol, (shim_function)symbol, NULL},
-static struct shim_row shim_rows[] = {SHIM_HOOKS(SHIM_ROW)};
+#define SHIM_COUNTED_ROW(symbol) {#symbol, acre__count_##symbol, NULL},
+static struct shim_row shim_rows[] = {SHIM_HOOKS(SHIM_ROW) SHIM_COUNTED(SHIM_COUNTED_ROW)};
 enum { SHIM_ROWS = sizeof shim_rows / sizeof shim_rows[0] };
 
 static struct {
@@ -95,6 +99,9 @@ static void shim_in_child(void) {
     acre__ledger_forget();
     acre__serve_forget();
     acre__limit_forget();
+    acre__count_forget();
+    acre__modules_forget();
+    acre__oom_in_child();
 }
 
 /* Functions that a driver lacks. */
@@ -155,8 +162,10 @@ static void shim_fill(const struct link_map *library) {
     if (options.is_on)
         acre__serve_wrap(&shim.served, &shim.limited, &options);
     shim.live = shim.served;
-    if (acre__ledger_word("watch"))
+    if (acre__ledger_word("watch")) {
         acre__ledger_wrap(&shim.live, &shim.served);
+        acre__count_wrap(&shim.live, &shim.served);
+    }
     shim.live.cuInit = shim_cuInit;
     pthread_atfork(NULL, NULL, shim_in_child); /* fails when out of memory: children report, too */
     atomic_store_explicit(&shim.table, &shim.live, memory_order_release);

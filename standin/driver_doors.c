@@ -6,10 +6,13 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "acre.h"
 
 #include "base/config.h"
+#include "base/symbol.h"
 #include "caller.h"
 #include "driver_forms.h"
 #include "driver/driver_fault.h"
@@ -133,6 +136,30 @@ const int acre__ledger_watches = 0;
 
 const struct acre__driver *acre__ledger_driver(void) {
     return acre__driver_soft();
+}
+
+/* The stand-ins are the driver and the runtime, so a door's caller is the program. */
+unsigned acre__ledger_stack_depth(int is_default) {
+    (void)is_default;
+    return 0;
+}
+
+void acre__ledger_outside(struct acre_ledger_caller *caller, unsigned depth) {
+    (void)caller, (void)depth;
+}
+
+int acre__ledger_processes(CUdevice device, uint64_t *own_out, uint64_t *others_out) {
+    (void)device, (void)own_out, (void)others_out;
+    return 0;
+}
+
+int acre__ledger_module(uintptr_t address, char *name, size_t name_bytes, uint64_t *offset) {
+    const char *file;
+    if (!acre__symbol_module(address, &file, offset))
+        return 0;
+    const char *slash = strrchr(file, '/');
+    snprintf(name, name_bytes, "%s", slash ? slash + 1 : file);
+    return 1;
 }
 
 size_t acre__ledger_findings(char *text, size_t bytes) {

@@ -57,4 +57,71 @@ run "$no_gpu" ACRE_DEVICE=cuda "$acre" doctor --json
 expect_rc 1
 expect_json '.checks[] | select(.name == "automatic choice") | .result == "problem"'
 
+# ---- a program: why acre run would not see its calls ----
+
+# doctor_program RESULT NAME TEXT PROGRAM: the check of this name has the result and the text.
+doctor_program() {
+    run LD_PRELOAD= LD_AUDIT= "$acre" doctor --json -- "$4"
+    check "exit code of $4" test "$rc" -eq "$([ "$1" = problem ] && echo 1 || echo 0)"
+    expect_json "any(.checks[]; .area == \"program\" and .name == \"$2\" and .result == \"$1\" and (.text | test(\"$3\")))"
+    expect_json 'all(.checks[]; .result != "problem" or (.advice | type == "string"))'
+}
+cp "$(type -P true)" "$work/dynamic"
+doctor_program ok linking '^dynamically, with /' "$work/dynamic"
+doctor_program ok processor '64-bit' "$work/dynamic"
+doctor_program ok privileges 'gains none' "$work/dynamic"
+doctor_program ok gate 'glibc [0-9.]+: acre run --watch uses the (audit|preload) gate' sh
+doctor_program problem file 'is not in a folder of PATH' no-such-program
+doctor_program problem file 'No such file' "$work/none"
+doctor_program problem file 'is a folder' "$work"
+echo text >"$work/text"
+doctor_program problem file 'is not executable' "$work/text"
+chmod +x "$work/text"
+doctor_program problem format 'neither an ELF program nor a script' "$work/text"
+printf '#!/usr/bin/env -S LANG=C sh -e\n' >"$work/script"
+chmod +x "$work/script"
+doctor_program ok file 'script is a script for sh$' "$work/script"
+doctor_program ok linking '^dynamically, with /' "$work/script"
+printf '#!%s/dynamic\n' "$work" >"$work/own"
+chmod +x "$work/own"
+doctor_program ok file 'own is a script for .*/dynamic$' "$work/own"
+printf '#!%s/endless\n' "$work" >"$work/endless"
+chmod +x "$work/endless"
+doctor_program problem file 'scripts start scripts' "$work/endless"
+
+# patch NAME OFFSET BYTES: a copy of a program with other bytes.
+patch() {
+    cp "$work/dynamic" "$work/$1"
+    printf '%b' "$3" | dd of="$work/$1" bs=1 seek="$2" conv=notrunc status=none
+}
+patch narrow 4 '\001'
+doctor_program problem processor '32-bit' "$work/narrow"
+patch foreign 18 '\002\000' # EM_SPARC
+doctor_program problem processor '64-bit, ELF machine 2' "$work/foreign"
+loader=$(readelf -l "$work/dynamic" | sed -n 's/.*interpreter: \(.*\)\]/\1/p')
+at=$(grep -abo "$loader" "$work/dynamic" | head -1 | cut -d: -f1)
+patch musl "$at" '/lib/ld-musl.so.1\000'
+doctor_program problem linking 'musl' "$work/musl"
+patch lost "$at" '/lib/none.so\000'
+doctor_program problem linking '/lib/none.so is not there' "$work/lost"
+cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$ACRE_BUILD/CMakeCache.txt")
+if echo 'int main(void) { return 0; }' | "$cc" -static -x c - -o "$work/static" 2>/dev/null; then
+    doctor_program problem linking 'linked statically' "$work/static"
+fi
+if [ "$(id -u)" -eq 0 ]; then
+    cp "$work/dynamic" "$work/setuid"
+    chown 12345 "$work/setuid" && chmod u+s "$work/setuid"
+    doctor_program problem privileges 'set-user-ID' "$work/setuid"
+fi
+head -c 40 "$work/dynamic" >"$work/short"
+chmod +x "$work/short"
+doctor_program problem format 'neither' "$work/short"
+
+run LD_PRELOAD=/lib/none.so "$acre" doctor --json -- "$work/dynamic"
+expect_json 'any(.checks[]; .name == "LD_PRELOAD" and .result == "warn" and .advice != null)'
+run "$acre" doctor -- "$work/dynamic" --json # an option of the program
+expect_rc 0
+expect_out '^program$'
+check "the machine is not checked" test "$(grep -c '^host$' "$out")" -eq 0
+
 finish

@@ -60,6 +60,78 @@ for gate in audit preload; do
     done
 done
 
+# ---- who called the library that called the driver ----
+
+fake='libcublas_fake\.so\+0x[0-9a-f]+'
+for gate in audit preload; do
+    LD_LIBRARY_PATH=$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin watch --gate=$gate --leaks -- "$ways" library
+    expect_rc 1
+    expect_out '^library: ok$'
+    expect_err '^acre: not freed: 6$'
+    expect_err "^ +3 MiB +3  device +cuMemAlloc +0x[0-9a-f]+ +$fake, called from watch_cases\\+0x[0-9a-f]+\$"
+    expect_err "^ +2 MiB +2  device +cuMemAlloc +0x[0-9a-f]+ +$fake, called from watch_cases\\+0x[0-9a-f]+\$"
+    expect_err '^ +1 MiB +1  device +cuMemAlloc +0x[0-9a-f]+ +watch_cases\+0x[0-9a-f]+$'
+done
+LD_LIBRARY_PATH=$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin watch --leaks --json=from.json -- "$ways" library
+check "JSON has called_from" python3 -c '
+import json
+leaks = json.loads(open("from.json").readline())["leaks"]
+assert [leak["bytes"] >> 20 for leak in leaks] == [3, 2, 1], leaks
+assert all(leak["called_from"].startswith("watch_cases+0x") for leak in leaks[:2])
+assert leaks[0]["called_from"] != leaks[1]["called_from"] and "called_from" not in leaks[2]'
+echo 'leak:watch_cases' >from.supp
+LD_LIBRARY_PATH=$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin watch --leaks --suppress from.supp -- "$ways" library
+expect_rc 0
+expect_err '^acre: not freed: 0 \(suppressed: 6\)$'
+# Without stacks, three places of the library and one of the program, and the program's own.
+LD_LIBRARY_PATH=$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin ACRE_STACKS=0 watch --leaks -- "$ways" library
+expect_err "^ +1 MiB +1  device +cuMemAlloc +0x[0-9a-f]+ +$fake\$"
+check "no stack is walked" test "$(grep -c 'called from' "$err")" -eq 0
+# No hook waits for the dynamic linker, which is in a constructor here.
+for gate in audit preload; do
+    run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" \
+        timeout 20 "$acre" run --watch --gate=$gate --leaks --stats -- "$ways" constructor
+    expect_rc 0
+    expect_out '^constructor: ok$'
+    expect_err '^  device +2 +2 +0 +1 MiB +0 bytes$'
+done
+
+# ---- out of memory ----
+
+# Lines that add up to the card, once for each of the first five places.
+watch_oom() {
+    run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" ACRE_SOFT_BYTES=64MiB \
+        "$acre" run --watch "$@" -- "$ways" oom
+    expect_rc 0
+    expect_out '^oom: ok$'
+}
+for gate in audit preload; do
+    watch_oom --gate=$gate --stats
+    expect_err '^acre: out of memory: cuMemAlloc of 48 MiB, called at watch_cases\+0x[0-9a-f]+$'
+    expect_err '^acre: memory of device 0, by the library that allocated it:$'
+    expect_err '^ +34 MiB +53\.1 %  watch_cases \(allocations: 2\)$'
+    expect_err '^ +3 MiB +4\.7 %  libcublas_fake\.so \(allocations: 3\)$'
+    expect_err '^ +[0-9.]+ MiB +[0-9.]+ %  other processes, contexts, code and rounding$'
+    expect_err '^ +24 MiB +37\.5 %  free$'
+    expect_err '^ +64 MiB +100\.0 %  in all$'
+    check "five reports" test "$(grep -c '^acre: out of memory: ' "$err")" -eq 5
+    check "one report for a place" test "$(grep -c ' of 48 MiB, ' "$err")" -eq 1
+    expect_err '^acre: further out-of-memory errors are not reported$'
+    # shellcheck disable=SC2016 # for awk
+    check "the lines add up" awk '
+        /^acre: memory of device/ { sum = 0 }
+        / MiB +[0-9.]+ %  / { if (/ in all$/) exit sum != $1; sum += $1 }' "$err"
+done
+run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" ACRE_SOFT_BYTES=64MiB ACRE_STACKS=16 \
+    "$acre" run --watch -- "$ways" oom
+expect_err '^ +3 MiB +4\.7 %  libcublas_fake\.so, called from watch_cases \(allocations: 3\)$'
+# With NVML in the program, by process.
+run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin:$ACRE_BUILD/tests/standin/nvml_processes" \
+    ACRE_SOFT_BYTES=64MiB "$acre" run --watch -- "$ways" oom
+expect_err "^ +1 MiB +1\\.6 %  this program's contexts, code and rounding\$"
+expect_err '^ +1 MiB +1\.6 %  other processes$'
+expect_err '^ +1 MiB +1\.6 %  the driver itself$'
+
 # ---- findings, formats, usage ----
 
 watch --leaks --errors -- "$cases" leak
@@ -84,11 +156,42 @@ run ACRE_SHIM_LIBRARIES=/nonexistent "$acre" run --watch -- true
 expect_rc 2
 expect_err '^acre: ACRE_SHIM_LIBRARIES=/nonexistent: there is no libacre_shim\.so$'
 
-# ---- the lists of hooks ----
+# ---- calls that are counted ----
 
-sed -n 's/^    X(\(cu[A-Za-z0-9_]*\)).*/\1/p' "$ACRE_SOURCE/shim/shim.h" | sort >"$work/hooks"
+for gate in audit preload; do
+    for way in counted counted-five; do
+        watch --gate=$gate -- "$ways" $way
+        expect_rc 0
+        expect_out "^$way: ok\$"
+        expect_err '^acre: calls that acre does not record: cuCtxSetLimit 12$'
+    done
+    watch --gate=$gate -- "$ways" counted-killed # the tool reports
+    expect_err '^acre: calls that acre does not record: cuCtxSetLimit 12$'
+done
+watch -- "$ways" module
+expect_out '^module: ok$'
+expect_err '^acre: calls that acre does not record: cuModuleLoadData 1$'
+watch -- "$ways" array
+expect_out '^array: ok$'
+expect_err '^  arrays +0 +0 +1 +0 bytes +0 bytes$'
+watch --json=counted.json --stats -- "$ways" counted
+check "JSON has the counted calls" python3 -c '
+import json
+run = json.loads(open("counted.json").readline())
+assert run["unrecorded_calls"] == [{"call": "cuCtxSetLimit", "count": 12}]'
+watch -- "$ways" dlsym
+check "nothing is counted" test "$(grep -c 'does not record' "$err")" -eq 0
+
+# ---- the classes of the driver's functions ----
+
+classes() { sed -nE "s/^    ($1)\((cu[A-Za-z0-9_]*)\).*/\2/p" "$ACRE_SOURCE/shim/shim_classes.h" | sort; }
+classes 'HOOK|COUNT|PASS' >"$work/classes"
+nm -D --defined-only "$ACRE_BUILD/soft/libcuda.so.1" | awk '$3 ~ /^cu[A-Z]/ { print $3 }' | sort >"$work/names"
+check "every function of the driver has one class, and no other name has one" diff "$work/names" "$work/classes"
+classes HOOK >"$work/hooks"
+classes 'HOOK|COUNT' >"$work/hooked"
 sed -n 's/^    \(cu[A-Za-z0-9_]*\);$/\1/p' "$ACRE_SOURCE/shim/shim.map" | sort >"$work/exported"
-check "shim.map exports the hooks of shim.h" cmp -s "$work/hooks" "$work/exported"
+check "shim.map exports HOOK and COUNT" cmp -s "$work/hooked" "$work/exported"
 check "there are hooks" test -s "$work/hooks"
 # Every call that the ledger wraps has a hook: its newest form.
 sed -n '/define CALLS_LIST/,/^$/s/^    X(\(cu[A-Za-z]*\)).*/\1/p' "$ACRE_SOURCE/ledger/ledger_calls.c" >"$work/wrapped"

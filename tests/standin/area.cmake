@@ -27,3 +27,24 @@ set_target_properties(fake_nvml PROPERTIES OUTPUT_NAME nvidia-ml SOVERSION 1
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin/nvml)
 target_link_libraries(fake_nvml PRIVATE acre_flags)
 add_dependencies(limit_cases fake_nvml)
+
+# Libraries with names of NVIDIA's, between watch_cases and the driver.
+foreach(name IN ITEMS cublas_fake cudnn_fake)
+    add_library(${name} SHARED tests/standin/${name}.c)
+    set_target_properties(${name} PROPERTIES
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin)
+    target_link_libraries(${name} PRIVATE acre_flags ${CMAKE_DL_LIBS})
+    add_dependencies(watch_cases ${name})
+endforeach()
+
+# A libnvidia-ml.so.1 for watch_cases.
+add_library(nvml_processes SHARED tests/standin/nvml_processes.c)
+set_target_properties(nvml_processes PROPERTIES OUTPUT_NAME nvidia-ml SOVERSION 1
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin/nvml_processes)
+target_link_libraries(nvml_processes PRIVATE acre_flags)
+add_dependencies(watch_cases nvml_processes)
+
+# Sizes of arrays; no driver is needed.
+acre_test_program(array_bytes unit tests/standin/array_bytes.c shim/shim_array_bytes.c)
+target_include_directories(array_bytes PRIVATE shim)
+acre_test_run(test_array_bytes unit $<TARGET_FILE:array_bytes>)

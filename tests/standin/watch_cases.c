@@ -6,6 +6,7 @@
  * Exit status 1 if a way failed. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,13 @@ typedef int (*retain_fn)(void **, int);
 typedef int (*current_fn)(void *);
 typedef int (*alloc_fn)(address_t *, size_t);
 typedef int (*free_fn)(address_t);
+typedef int (*array_fn)(void **, const void *);
+typedef int (*create_fn)(alloc_fn, address_t *, size_t);
+typedef int (*one_fn)(alloc_fn, address_t *, size_t);
+typedef int (*ordered_fn)(address_t *, size_t, void *);
+typedef int (*host_fn)(void **, size_t);
+typedef int (*set_limit_fn)(int, size_t);
+typedef int (*get_limit_fn)(size_t *, int);
 typedef int (*find4_fn)(const char *, void **, int, uint64_t);
 typedef int (*find5_fn)(const char *, void **, int, uint64_t, int *);
 
@@ -111,6 +119,112 @@ static int by_next(void) {
     return dlsym(RTLD_NEXT, "malloc") != NULL && dlsym(RTLD_NEXT, "cudaMalloc") == NULL && use();
 }
 
+/* Functions that the shim counts: their parameters reach the driver. */
+static int counted(void) {
+    enum { HEAP_LIMIT = 2, TIMES = 12 };
+    size_t bytes = 0;
+    if (!use())
+        return 0;
+    FIND(set_limit_fn, CtxSetLimit, "cuCtxSetLimit");
+    FIND(get_limit_fn, CtxGetLimit, "cuCtxGetLimit");
+    for (size_t i = 1; i <= TIMES; i++) {
+        if (CtxSetLimit(HEAP_LIMIT, i << 22) || CtxGetLimit(&bytes, HEAP_LIMIT) || bytes != i << 22)
+            return 0;
+    }
+    return 1;
+}
+
+/* The stand-in has no arrays: the hook passes its answer on. */
+static int array(void) {
+    enum { NOT_SUPPORTED = 801 };
+    struct {
+        size_t width, height;
+        unsigned format, channels;
+    } wanted = {64, 64, 1, 1};
+    void *handle = NULL;
+    if (!use())
+        return 0;
+    FIND(array_fn, ArrayCreate, "cuArrayCreate_v2");
+    return ArrayCreate(&handle, &wanted) == NOT_SUPPORTED && !handle;
+}
+
+/* Through a library with the name of one of NVIDIA's: 3 MiB from one line of this program, 2 MiB
+ * from another, and 1 MiB without it. Nothing is freed. */
+static int through_library(void) {
+    void *library = dlopen("libcublas_fake.so", RTLD_NOW);
+    void *create = library ? dlsym(library, "fake_create") : NULL;
+    void *one = library ? dlsym(library, "fake_one") : NULL;
+    address_t blocks[3], block;
+    create_fn fake_create;
+    one_fn fake_one;
+    if (!create || !one || !use())
+        return 0;
+    memcpy(&fake_create, &create, sizeof create);
+    memcpy(&fake_one, &one, sizeof one);
+    FIND(alloc_fn, MemAlloc, "cuMemAlloc_v2");
+    int failed = fake_create(MemAlloc, blocks, 1 << 20);
+    for (volatile int i = 0; i < 2; i++) /* one line in the machine code, too */
+        failed |= fake_one(MemAlloc, &block, 1 << 20);
+    return !failed && !MemAlloc(&block, 1 << 20);
+}
+
+/* A constructor waits for a thread that allocates. */
+static int in_constructor(void) {
+    void *library = use() ? dlopen("libcudnn_fake.so", RTLD_NOW) : NULL;
+    const int *is_ok = library ? dlsym(library, "fake_is_ok") : NULL;
+    return is_ok && *is_ok;
+}
+
+/* On a card of 64 MiB: 32 MiB of the program, 3 MiB of a library, 2 MiB in stream order. Then 48
+ * MiB are refused, twice at one place and at six others. */
+static int out_of_memory(void) {
+    enum { OUT_OF_MEMORY = 2, MIB = 1 << 20 };
+    void *library = dlopen("libcublas_fake.so", RTLD_NOW);
+    void *create = library ? dlsym(library, "fake_create") : NULL, *pinned = NULL;
+    address_t blocks[3], block;
+    create_fn fake_create;
+    (void)dlopen("libnvidia-ml.so.1", RTLD_NOW); /* some tests have one */
+    if (!create || !use())
+        return 0;
+    memcpy(&fake_create, &create, sizeof create);
+    FIND(alloc_fn, MemAlloc, "cuMemAlloc_v2");
+    FIND(ordered_fn, MemAllocAsync, "cuMemAllocAsync");
+    FIND(host_fn, MemAllocHost, "cuMemAllocHost_v2");
+    if (MemAlloc(&block, 32 * MIB) || fake_create(MemAlloc, blocks, MIB) ||
+        MemAllocAsync(&block, 2 * MIB, NULL) || MemAllocHost(&pinned, 5 * MIB))
+        return 0;
+    for (volatile int i = 0; i < 2; i++) {
+        if (MemAlloc(&block, 48 * MIB) != OUT_OF_MEMORY)
+            return 0;
+    }
+    return MemAlloc(&block, 40 * MIB) == OUT_OF_MEMORY &&
+           MemAlloc(&block, 41 * MIB) == OUT_OF_MEMORY &&
+           MemAlloc(&block, 42 * MIB) == OUT_OF_MEMORY &&
+           MemAlloc(&block, 43 * MIB) == OUT_OF_MEMORY &&
+           MemAlloc(&block, 44 * MIB) == OUT_OF_MEMORY &&
+           MemAlloc(&block, 45 * MIB) == OUT_OF_MEMORY;
+}
+
+/* A call with a hook, whose memory is not recorded. */
+static int module(void) {
+    void *loaded = NULL;
+    if (!use())
+        return 0;
+    FIND(array_fn, ModuleLoadData, "cuModuleLoadData");
+    return ModuleLoadData(&loaded, "no module") != 0;
+}
+
+static int counted_by_five(void) {
+    void *found = dlsym(driver, "cuGetProcAddress_v2");
+    memcpy(&find5, &found, sizeof find5);
+    return find5 && counted();
+}
+
+/* The report then comes from the tool. */
+static int counted_killed(void) {
+    return counted() && raise(SIGKILL);
+}
+
 static int by_nothing(void) {
     int is_ok = dlsym(driver, "cuNoSuchFunction") == NULL && dlerror() != NULL;
     /* One function with a hook, and one without. */
@@ -131,6 +245,14 @@ int main(int count, char **ways) {
                 {"thread", in_thread, RTLD_LOCAL},
                 {"child", in_child, RTLD_LOCAL},
                 {"next", by_next, RTLD_LOCAL},
+                {"array", array, RTLD_LOCAL},
+                {"constructor", in_constructor, RTLD_LOCAL},
+                {"oom", out_of_memory, RTLD_LOCAL},
+                {"library", through_library, RTLD_LOCAL},
+                {"module", module, RTLD_LOCAL},
+                {"counted", counted, RTLD_LOCAL},
+                {"counted-five", counted_by_five, RTLD_LOCAL},
+                {"counted-killed", counted_killed, RTLD_LOCAL},
                 {"nothing", by_nothing, RTLD_GLOBAL}};
     int failed = 0;
     for (int i = 1; i < count; i++) {
