@@ -48,10 +48,11 @@ void acre__ledger_find_outside(void) {
 }
 
 /* Results that are not errors of the call. A correct program expects them of a query: work that is
- * not done, and an address that CUDA does not know. And after a finding of the soft driver the
- * device is lost, so that every call fails: the finding is the report. */
+ * not done, and an address that CUDA does not know. At exit the driver may have ended before the
+ * runtime's own calls. And after a finding of the soft driver the device is lost, so that every
+ * call fails: the finding is the report. */
 static int caller_is_expected(const char *call, unsigned code) {
-    return code == CUDA_ERROR_NOT_READY ||
+    return code == CUDA_ERROR_NOT_READY || code == CUDA_ERROR_DEINITIALIZED ||
            (code == CUDA_ERROR_INVALID_VALUE && strncmp(call, "cuPointerGet", 12) == 0) ||
            (code == CUDA_ERROR_LAUNCH_FAILED && acre__record_has_wrongs());
 }
