@@ -47,6 +47,7 @@ enum {
     RUN_KEY_FREE,
     RUN_KEY_ZERO,
     RUN_KEY_IPC,
+    RUN_KEY_TRACE,
     RUN_NOT_FOUND = 127, /* the exit codes of shells and env(1) */
     RUN_NOT_STARTED = 126,
     RUN_FIRST_FD = 100 /* programs may rely on low descriptor numbers being free */
@@ -75,6 +76,7 @@ struct run_args {
     bool limit_each;
     bool is_watched; /* --watch: memory stays the driver's */
     bool defers, zeroes, ipc_is_real;
+    const char *trace;             /* path; NULL: none */
     char **program;                /* and its arguments, terminated by NULL */
     const struct run_watch *watch; /* NULL without a report or a limit */
     int limit_file;                /* -1: none */
@@ -127,6 +129,10 @@ static const struct argp_option run_options[] = {
     {"check", RUN_KEY_CHECK, NULL, 0,
      "report races between streams: uses of the same memory that nothing orders, as with "
      "ACRE_SOFT_CHECK=yes; if there is any, exit status 0 becomes 1",
+     0},
+    {"trace", RUN_KEY_TRACE, "FILE", 0,
+     "write a trace of the program's memory to FILE, for 'acre trace'; processes that it starts "
+     "write FILE.PID",
      0},
     {"suppress", RUN_KEY_SUPPRESS, "FILE", 0,
      "leave out findings that match a line of FILE, such as leak:libfoo.so", 0},
@@ -256,6 +262,7 @@ static const char run_doc[] =
     "  acre run --stats -- python3 train.py\n"
     "  acre run --watch --leaks -- python3 train.py\n"
     "  acre run --limit 20GiB -- python3 train.py\n"
+    "  acre run --trace train.acre -- python3 train.py; acre trace train.acre\n"
     "  acre run --leaks --errors --check -- ./program\n"
     "  acre run --leaks --bytes 2GiB -- ctest\n"
     "  acre run --errors --suppress known.txt --json=report.json -- ./program\n"
@@ -364,6 +371,9 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case RUN_KEY_LIMIT_EACH:
         args->limit_each = true;
+        return 0;
+    case RUN_KEY_TRACE:
+        args->trace = arg;
         return 0;
     case RUN_KEY_SUPPRESS:
         args->rules = arg;
@@ -493,6 +503,22 @@ static char *run_limit_word(const struct run_args *args) {
     return word ? cli_format(",%.*s", (int)strcspn(word + 1, ","), word + 1) : cli_format("%s", "");
 }
 
+/* The path of the trace, from the root and in hexadecimal: it may have any characters. */
+static char *run_trace_word(const char *path) {
+    char folder[PATH_MAX] = "";
+    if (path[0] != '/' && !getcwd(folder, sizeof folder)) {
+        cli_say("cannot find the current folder: %s", strerror(errno));
+        exit(CLI_CANNOT);
+    }
+    char *full = path[0] == '/' ? cli_format("%s", path) : cli_format("%s/%s", folder, path);
+    char *word = cli_format(",trace=");
+    for (const char *at = full; *at; at++) {
+        word = run_append(word, cli_format("%02x", (unsigned char)*at));
+    }
+    free(full);
+    return word;
+}
+
 /* Returns the value of ACRE_RUN; ledger/ledger_run.c describes it. */
 static char *run_words(const struct run_args *args) {
     char *words = cli_format("%ld", (long)getpid());
@@ -514,6 +540,9 @@ static char *run_words(const struct run_args *args) {
     }
     if (args->watch && args->watch->out >= 0) {
         words = run_append(words, cli_format(",out=%ld/%d", (long)getppid(), args->watch->out));
+    }
+    if (args->trace) {
+        words = run_append(words, run_trace_word(args->trace));
     }
     if (args->standins) {
         words = run_append(words, cli_format(",soft"));
@@ -643,8 +672,9 @@ static bool run_is_soft(const struct run_args *args) {
  * both for a limit on the soft device. The shim's ledger then reports, since only it sees what the
  * limit refuses; but --check needs the stand-in's. Returns an exit code. */
 static int run_choose_libraries(struct run_args *args) {
-    bool is_soft = run_is_soft(args), has_shim = !is_soft || args->limit;
-    if (has_shim && args->wants && !(args->wants & RUN_WANT_CHECK)) {
+    bool is_soft = run_is_soft(args), has_shim = !is_soft || args->limit || args->trace;
+    bool is_recorded = args->wants || (args->trace && (is_soft || args->is_watched));
+    if (has_shim && is_recorded && !(args->wants & RUN_WANT_CHECK)) {
         args->wants |= RUN_WANT_WATCH;
     }
     args->shim = has_shim ? run_find_folder(&run_shim) : NULL;
@@ -667,7 +697,9 @@ static int run_program(struct run_args *args) {
     }
     int code = run_watch_begin(&watch);
     args->watch = &watch;
-    return code == CLI_OK ? run_watch_program(&watch, run_start, args) : code;
+    code = code == CLI_OK ? run_watch_program(&watch, run_start, args) : code;
+    args->watch = NULL;
+    return code;
 }
 
 int cmd_run(int argc, char **argv) {

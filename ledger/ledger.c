@@ -1,5 +1,6 @@
 /* The ledger's entries and counts; see ledger.h. */
 #include "ledger.h"
+#include "ledger_trace.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -96,7 +97,13 @@ static void ledger_count_ended(const struct ledger_entry *entry, int is_freed) {
 
 /* ---- entries; the lock is held ---- */
 
+/* Chunks live on while something refers to them. */
+static int kind_is_freed_at_once(enum run_kind kind) {
+    return kind != RUN_CHUNK && kind != RUN_ARRAY;
+}
+
 static void ledger_lose(struct ledger_entry *entry) {
+    acre__ledger_trace_free(entry->kind, entry->node.key);
     acre__tree_remove(ledger_tree(entry->kind), &entry->node);
     ledger_count_ended(entry, 0);
     acre__record_block_lose(entry->record);
@@ -113,6 +120,8 @@ static int kind_has_addresses(enum run_kind kind) {
 }
 
 static void ledger_free(struct ledger_entry *entry) {
+    if (!kind_is_freed_at_once(entry->kind))
+        acre__ledger_trace_free(entry->kind, entry->node.key);
     ledger_count_ended(entry, 1);
     acre__record_block_end(entry->record);
     if (kind_has_addresses(entry->kind)) {
@@ -159,6 +168,8 @@ static void ledger_let_go(struct ledger_entry *entry, CUresult result) {
     entry->is_back = 1;
     if (!result || entry->is_over || !acre__tree_insert(ledger_tree(entry->kind), &entry->node))
         ledger_end(entry);
+    else if (kind_is_freed_at_once(entry->kind))
+        acre__ledger_trace_kept(entry->kind, entry->node.key);
 }
 
 /* Handles a free in [first, first + bytes) by a thread that had no entry for it. The entry is one
@@ -228,6 +239,8 @@ void acre__ledger_add(enum run_kind kind, uint64_t key, size_t bytes) {
     pthread_mutex_lock(&ledger.lock);
     (void)ledger_insert(kind, key, bytes, site);
     pthread_mutex_unlock(&ledger.lock);
+    struct acre_ledger_caller caller = acre__ledger_caller();
+    acre__ledger_trace_alloc(kind, key, bytes, site, &caller);
 }
 
 void acre__ledger_refuse(enum run_kind kind) {
@@ -244,6 +257,8 @@ struct ledger_entry *acre__ledger_take(enum run_kind kind, uint64_t key) {
     struct ledger_entry *entry = entry_of(acre__tree_find(ledger_tree(kind), key));
     if (entry)
         ledger_hold(entry);
+    if (entry && kind_is_freed_at_once(entry->kind))
+        acre__ledger_trace_free(entry->kind, key);
     pthread_mutex_unlock(&ledger.lock);
     return entry;
 }

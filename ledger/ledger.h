@@ -59,6 +59,8 @@ int acre__ledger_has_failed(void);
 /* 1 in the shim, which watches a driver that the program has; 0 in a stand-in, which is the driver.
  * The word `watch` in ACRE_RUN says which of the two reports. */
 extern const int acre__ledger_watches;
+/* Returns the process of the program that `acre run` has started. */
+int acre__ledger_program(void);
 /* Returns the text after `word` in ACRE_RUN, such as "limit=", or NULL without this word. */
 const char *acre__ledger_word(const char *word);
 /* Copies the first of the errors that the driver itself has found to `text` and returns their

@@ -9,6 +9,7 @@
  *   watch            the shim reports, not a stand-in, which may be the driver under the shim
  *   serve, defer, zero, ipc=driver
  *                    memory comes from acre's pool (struct serve_options in shim/shim_serve.h)
+ *   trace=2f746d70   the path of a trace, in hexadecimal (ledger_trace.c)
  *   soft             the program runs on the soft device
  *   limit=1200/7     the file of the memory limit (report/limit_file.h), which the shim keeps
  *   stacks           the shim finds who called NVIDIA's library that called the driver; also with
@@ -240,6 +241,11 @@ static int run_has_word(const char *words, const char *word) {
 const char *acre__ledger_word(const char *word) {
     const char *words = acre__config_string(ACRE__CONFIG_RUN);
     return words ? run_find_word(words, word) : NULL;
+}
+
+int acre__ledger_program(void) {
+    const char *words = acre__config_string(ACRE__CONFIG_RUN);
+    return words ? (int)strtol(words, NULL, 10) : 0;
 }
 
 /* Formats the path of the descriptor after `word`, such as file=1200/5. Empty without such a word.

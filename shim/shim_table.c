@@ -9,6 +9,7 @@
 
 #include "elf_find.h"
 #include "ledger_oom.h"
+#include "ledger_trace.h"
 #include "shim.h"
 #include "shim_count.h"
 #include "shim_hooks.h"
@@ -97,6 +98,7 @@ static CUresult shim_cuInit(unsigned int flags) {
 static void shim_in_child(void) {
     atomic_store_explicit(&shim.is_used, 0, memory_order_relaxed);
     acre__ledger_forget();
+    acre__ledger_trace_forget();
     acre__serve_forget();
     acre__limit_forget();
     acre__count_forget();
@@ -162,6 +164,7 @@ static void shim_fill(const struct link_map *library) {
     if (options.is_on)
         acre__serve_wrap(&shim.served, &shim.limited, &options);
     shim.live = shim.served;
+    acre__ledger_trace_begin(!options.is_on);
     if (acre__ledger_word("watch")) {
         acre__ledger_wrap(&shim.live, &shim.served);
         acre__count_wrap(&shim.live, &shim.served);

@@ -39,7 +39,7 @@ NARROW = [("src/plan/place*", {"base"})]
 PROGRAMS = ["cli", "shim", "standin", "ledger", "report", "python", "examples", "bench"]
 PROGRAM_EXTRAS = [
     ("shim/*", {"driver", "base"}),
-    ("ledger/*", {"driver", "base"}),
+    ("ledger/*", {"driver", "base", "watch"}),
     ("standin/*", {"soft", "driver", "base"}),
     ("bench/*", {"device", "driver"}),
     ("bench/bench_plan*", {"plan"}),

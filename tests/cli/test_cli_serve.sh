@@ -107,6 +107,19 @@ for nth in $(seq 1 3 120); do
     check "call $nth fails: exit code $rc" test "$rc" -le 1
 done
 
+# ---- traces ----
+
+for options in "--device cuda" --watch "--device soft"; do
+    # shellcheck disable=SC2086 # options are words
+    run "$acre" run $options --trace "my, trace.acre" -- "$cases" life
+    expect_rc 0
+    run "$acre" trace --json "my, trace.acre"
+    expect_rc 0
+    expect_json '.kinds.alloc == 4 and .kinds.free == 4 and .live_bytes == 0 and .peak_bytes > 8388608'
+done
+run "$acre" trace "my, trace.acre"
+expect_out ' device$'
+
 # ---- reports and usage ----
 
 run "$acre" run --stats --leaks -- "$cases" served

@@ -1,5 +1,5 @@
-/* What cudaMalloc and cudaFree cost a program, alone and around a kernel, and whether cudaFree still
- * waits. Compiled with any CUDA runtime and run with and without `acre run`; the area run of
+/* What cudaMalloc and cudaFree cost a program, alone and around a kernel, and whether cudaFree
+ * still waits. Compiled with any CUDA runtime and run with and without `acre run`; the area run of
  * tests/gpu/run.sh compares the two.
  *
  *   run_cost            prints us for each case
