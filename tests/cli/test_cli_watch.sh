@@ -36,7 +36,7 @@ for gate in audit preload; do
     expect_out '^child: ok$'
     watch --gate=$gate -- "$ways" nothing
     expect_rc 0
-    expect_err '^acre: watch_cases has not used CUDA$'
+    expect_err "^acre: watch_cases has loaded libcuda\.so\.1, but acre saw no call of cuInit; 'acre doctor "
     watch --gate=$gate -- true
     expect_rc 0
     expect_err '^acre: true has not used CUDA$'
