@@ -120,17 +120,17 @@ static int limit_is_larger(const void *a, const void *b) {
     return x->used == y->used ? (x->pid > y->pid) - (x->pid < y->pid) : x->used < y->used ? 1 : -1;
 }
 
-/* Copies the file, after slots of processes that have ended were freed. */
+/* Copies the file without the slots of processes that have ended. It takes no lock: the file may be
+ * another user's. */
 static void limit_look(struct limit_file *file, struct limit_view *view) {
-    acre__limit_reclaim(file);
     view->limit = atomic_load(&file->limit);
-    view->used = atomic_load(&file->used);
     view->is_each = file->flags & LIMIT_EACH;
     for (size_t i = 0; i < LIMIT_SLOTS; i++) {
         int64_t pid = atomic_load(&file->slots[i].pid);
-        if (pid > 0) {
+        if (pid > 0 && !acre__limit_has_ended(&file->slots[i])) {
             struct limit_row *row = &view->rows[view->count++];
             *row = (struct limit_row){.pid = pid, .used = atomic_load(&file->slots[i].used)};
+            view->used += row->used;
             limit_read_name(pid, row->name);
         }
     }

@@ -154,7 +154,7 @@ static const char run_doc[] =
     "GPU it runs on a device in software."
     "\v"
     "On a GPU acre puts itself in front of NVIDIA's driver. cudaMalloc and cudaFree\n"
-    "take a microsecond instead of 60 to 120. Nothing else changes for the program:\n"
+    "take a microsecond instead of 55 to 110. Nothing else changes for the program:\n"
     "cudaFree still waits for the GPU, and error codes are the driver's. --watch\n"
     "leaves the memory to the driver, --limit gives the program less of it.\n"
     "\n"
@@ -168,8 +168,8 @@ static const char run_doc[] =
     "  cudaMalloc, cudaMallocPitch and cuMemAlloc comes from acre's pool, where the\n"
     "  device's primary context is current; everything else is the driver's. Memory\n"
     "  that acre holds idle counts as free, and goes back when the driver needs it.\n"
-    "  With --free=defer cudaFree does not wait: programs that rely on it to wait\n"
-    "  for kernels or copies must not use it, and more memory is in use at a time.\n"
+    "  With --free=defer cudaFree does not wait: do not use it for a program that\n"
+    "  relies on cudaFree to wait for kernels or copies. More memory is in use.\n"
     "  Under compute-sanitizer, Nsight Systems and Nsight Compute acre only\n"
     "  watches.\n"
     "\n"
@@ -287,8 +287,9 @@ static void run_parse_bytes(struct argp_state *state, const char *text) {
 
 static uint64_t run_parse_limit(struct argp_state *state, const char *text) {
     uint64_t value = 0;
-    if (acre__parse_bytes(text, &value) != 0 || !value || value > (uint64_t)1 << 44) {
-        argp_error(state, "--limit takes a size up to 16TiB, such as 20GiB, not '%s'", text);
+    if (acre__parse_bytes(text, &value) != 0 || value < (uint64_t)2 << 20 ||
+        value > (uint64_t)1 << 44) {
+        argp_error(state, "--limit takes a size from 2MiB to 16TiB, such as 20GiB, not '%s'", text);
     }
     return value;
 }
@@ -676,6 +677,9 @@ static int run_choose_libraries(struct run_args *args) {
     bool is_recorded = args->wants || (args->trace && (is_soft || args->is_watched));
     if (has_shim && is_recorded && !(args->wants & RUN_WANT_CHECK)) {
         args->wants |= RUN_WANT_WATCH;
+    }
+    if (is_soft && (args->defers || args->zeroes || args->ipc_is_real)) {
+        cli_say("--free, --zero and --ipc change nothing on the soft device");
     }
     args->shim = has_shim ? run_find_folder(&run_shim) : NULL;
     args->standins = is_soft ? run_find_folder(&run_standins) : NULL;

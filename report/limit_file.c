@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -52,6 +53,14 @@ static uint64_t limit_start_of(int64_t pid) {
     return (state == 'Z' || state == 'X') && threads <= 1 ? 0 : start;
 }
 
+/* The number of this process in /proc, which others look it up in: in a pid namespace of its own,
+ * getpid returns another one. */
+static int64_t limit_self(void) {
+    char text[32] = "";
+    ssize_t length = readlink("/proc/self", text, sizeof text - 1);
+    return length > 0 ? strtoll(text, NULL, 10) : getpid();
+}
+
 /* ---- the lock ---- */
 
 static void limit_lock(struct limit_file *file) {
@@ -83,15 +92,12 @@ static void limit_drop(struct limit_file *file, struct limit_slot *slot) {
 }
 
 static void limit_reclaim(struct limit_file *file) {
-    int64_t self = getpid();
+    int64_t self = limit_self();
     for (int i = 0; i < LIMIT_SLOTS; i++) {
         struct limit_slot *slot = &file->slots[i];
         int64_t pid = atomic_load_explicit(&slot->pid, memory_order_relaxed);
-        if (pid && pid != self) {
-            uint64_t now = limit_start_of(pid), then = limit_load(&slot->start);
-            if (!now || (now != then && now != LIMIT_UNKNOWN && then != LIMIT_UNKNOWN))
-                limit_drop(file, slot);
-        }
+        if (pid && pid != self && acre__limit_has_ended(slot))
+            limit_drop(file, slot);
     }
 }
 
@@ -134,7 +140,7 @@ void acre__limit_set(struct limit_file *file, uint64_t limit) {
 }
 
 struct limit_slot *acre__limit_enter(struct limit_file *file) {
-    int64_t pid = getpid();
+    int64_t pid = limit_self();
     uint64_t start = limit_start_of(pid);
     limit_lock(file);
     struct limit_slot *slot = limit_find(file, pid); /* left by exec, or by another process */
@@ -154,7 +160,7 @@ struct limit_slot *acre__limit_enter(struct limit_file *file) {
 
 void acre__limit_leave(struct limit_file *file) {
     limit_lock(file);
-    struct limit_slot *slot = limit_find(file, getpid());
+    struct limit_slot *slot = limit_find(file, limit_self());
     if (slot)
         limit_drop(file, slot);
     limit_unlock(file);
@@ -188,8 +194,8 @@ uint64_t acre__limit_left(struct limit_file *file, const struct limit_slot *slot
     return left;
 }
 
-void acre__limit_reclaim(struct limit_file *file) {
-    limit_lock(file);
-    limit_reclaim(file);
-    limit_unlock(file);
+int acre__limit_has_ended(const struct limit_slot *slot) {
+    uint64_t now = limit_start_of(atomic_load_explicit(&slot->pid, memory_order_relaxed));
+    uint64_t then = limit_load(&slot->start);
+    return !now || (now != then && now != LIMIT_UNKNOWN && then != LIMIT_UNKNOWN);
 }

@@ -61,7 +61,8 @@ void acre__limit_refund(struct limit_file *file, struct limit_slot *slot, uint64
 /* Returns how many bytes a charge to the slot may have now; slot NULL: a process without one. */
 uint64_t acre__limit_left(struct limit_file *file, const struct limit_slot *slot);
 
-/* Frees the slots of processes that have ended. */
-void acre__limit_reclaim(struct limit_file *file);
+/* Returns 1 if the process of a slot has ended, and the slot is left. Takes no lock: the tool must
+ * not wait for a lock in memory of other users. */
+int acre__limit_has_ended(const struct limit_slot *slot);
 
 #endif

@@ -9,6 +9,7 @@
 #include "caller.h"
 #include "shim_array_bytes.h"
 #include "shim_hooks.h"
+#include "shim_serve.h"
 
 /* Records an array, or that it was refused. `handle` is where the driver has put it. */
 static CUresult arrays_made(const struct acre_ledger_caller *before, CUresult result,
@@ -36,6 +37,8 @@ CUresult cuArrayCreate_v2(void **handle_out, const struct shim_array *array) {
     acre_ledger_enter(&before, "cuArrayCreate", __builtin_return_address(0));
     (void)acre__shim_table(); /* the ledger queries the driver */
     CUresult result = driver(handle_out, array);
+    for (int i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && acre__serve_make_room(i); i++)
+        result = driver(handle_out, array);
     struct shim_array3d copy = {0};
     if (array)
         copy = (struct shim_array3d){array->width,  array->height,   0,
@@ -52,7 +55,10 @@ CUresult cuArray3DCreate_v2(void **handle_out, const struct shim_array3d *array)
     memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, "cuArray3DCreate", __builtin_return_address(0));
     (void)acre__shim_table();
-    return arrays_made(&before, driver(handle_out, array), handle_out, array, 1);
+    CUresult result = driver(handle_out, array);
+    for (int i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && acre__serve_make_room(i); i++)
+        result = driver(handle_out, array);
+    return arrays_made(&before, result, handle_out, array, 1);
 }
 
 CUresult cuMipmappedArrayCreate(void **handle_out, const struct shim_array3d *array,
@@ -65,7 +71,10 @@ CUresult cuMipmappedArrayCreate(void **handle_out, const struct shim_array3d *ar
     memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, "cuMipmappedArrayCreate", __builtin_return_address(0));
     (void)acre__shim_table();
-    return arrays_made(&before, driver(handle_out, array, levels), handle_out, array, levels);
+    CUresult result = driver(handle_out, array, levels);
+    for (int i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && acre__serve_make_room(i); i++)
+        result = driver(handle_out, array, levels);
+    return arrays_made(&before, result, handle_out, array, levels);
 }
 
 static CUresult arrays_destroy(enum shim_hook hook, const char *name, void *handle,

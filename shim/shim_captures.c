@@ -1,25 +1,28 @@
 /* Captures, and blocks that wait to be freed; see shim_serve.h.
  *
  * The driver refuses cuMemAlloc and cuMemFree during some captures and invalidates these, depending
- * on their mode and on the thread's. While something is captured, a real call with a small block of
- * the driver's finds out, and acre does nothing that could invalidate a capture: blocks that are
- * freed meanwhile wait until no stream is captured.
+ * on their mode and on the thread's. It treats the query of an event in the same way, which has no
+ * other effect: while something is captured, such a query finds out. And acre does nothing that
+ * could invalidate a capture: blocks that are freed meanwhile wait until no stream is captured.
  *
  * With deferred frees blocks wait in batches, each behind an event that covers all work of its
  * context.
  *
- * Locks: `gate` is held for reading while a thread waits for a device or records an event, and for
- * writing while a capture begins: neither may happen during the other. `lock` protects the lists
- * and is not held during driver calls, `drain` lets one thread drain the lists. */
+ * Locks: `gate` is held for reading while a thread waits for a device or records an event. A
+ * capture that begins is announced first, and then waits for the gate, but not for long: only the
+ * beginning of a wait could invalidate it, and a wait may depend on the thread that captures.
+ * `lock` protects the lists and is not held during driver calls, `drain` lets one thread drain the
+ * lists. All blocks are used between acre__serve_enter and acre__serve_leave. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "shim_serve.h"
 
 enum {
     CAPTURES_MOST = 256, /* streams that are captured at once; more count as always captured */
-    CAPTURES_PROBE_BYTES = 512,
+    CAPTURES_GATE_NS = 2000000,
     BATCH_BLOCKS = 16
 };
 static const size_t BATCH_BYTES = (size_t)32 << 20;
@@ -33,17 +36,22 @@ struct batch {
     struct batch *next;
 };
 
+struct captured {
+    CUstream stream;
+    CUcontext ctx;
+};
+
 static struct {
     pthread_rwlock_t gate;
     pthread_mutex_t lock, drain;
-    _Atomic unsigned capturing; /* streams in `streams`, and those without room */
-    CUstream streams[CAPTURES_MOST];
-    unsigned stream_count;
-    CUdeviceptr probe;          /* memory of the driver's, for acre__captures_try_free; 0: none */
+    _Atomic unsigned capturing; /* rows in `rows`, and captures without room */
+    struct captured rows[CAPTURES_MOST];
+    unsigned row_count;
     struct serve_block *parked; /* freed during a capture */
-    struct batch *open;         /* without an event yet; one for all devices */
+    struct batch *open;         /* without an event yet */
     struct batch *oldest, **end;
     _Atomic int is_waiting; /* some list is not empty */
+    _Atomic uint64_t bytes; /* of all blocks in the lists */
 } captures = {.gate = PTHREAD_RWLOCK_INITIALIZER,
               .lock = PTHREAD_MUTEX_INITIALIZER,
               .drain = PTHREAD_MUTEX_INITIALIZER,
@@ -55,90 +63,91 @@ int acre__captures_any(void) {
     return atomic_load_explicit(&captures.capturing, memory_order_acquire) != 0;
 }
 
-static void captures_add(CUstream stream) {
+uint64_t acre__captures_bytes(void) {
+    return atomic_load_explicit(&captures.bytes, memory_order_relaxed);
+}
+
+static void captures_add(CUstream stream, CUcontext ctx) {
     pthread_mutex_lock(&captures.lock);
-    if (captures.stream_count < CAPTURES_MOST)
-        captures.streams[captures.stream_count++] = stream;
+    if (captures.row_count < CAPTURES_MOST)
+        captures.rows[captures.row_count++] = (struct captured){stream, ctx};
     atomic_fetch_add_explicit(&captures.capturing, 1, memory_order_release);
     pthread_mutex_unlock(&captures.lock);
 }
 
-static void captures_remove(CUstream stream) {
+/* Removes rows of a stream, or of a context if `ctx` is not NULL; at most `most`. */
+static void captures_remove(CUstream stream, CUcontext ctx, unsigned most) {
     pthread_mutex_lock(&captures.lock);
-    for (unsigned i = 0; i < captures.stream_count; i++) {
-        if (captures.streams[i] == stream) {
-            captures.streams[i] = captures.streams[--captures.stream_count];
-            atomic_fetch_sub_explicit(&captures.capturing, 1, memory_order_release);
-            break;
-        }
+    for (unsigned i = captures.row_count; i > 0 && most > 0; i--) {
+        struct captured *row = &captures.rows[i - 1];
+        if (ctx ? row->ctx != ctx : row->stream != stream)
+            continue;
+        *row = captures.rows[--captures.row_count];
+        atomic_fetch_sub_explicit(&captures.capturing, 1, memory_order_release);
+        most--;
     }
     pthread_mutex_unlock(&captures.lock);
 }
 
 void acre__serve_capturing(CUstream stream) {
-    CUdeviceptr probe = 0;
+    CUcontext ctx = NULL;
+    struct timespec until;
     if (!acre__serve.options.is_on)
         return;
-    if (!captures.probe && !acre__captures_any() &&
-        !acre__serve.inner->cuMemAlloc(&probe, CAPTURES_PROBE_BYTES))
-        captures.probe = probe;
-    pthread_rwlock_wrlock(&captures.gate);
-    captures_add(stream);
-    pthread_rwlock_unlock(&captures.gate);
+    if (acre__serve.inner->cuStreamGetCtx(stream, &ctx))
+        (void)acre__serve.inner->cuCtxGetCurrent(&ctx);
+    captures_add(stream, ctx);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += CAPTURES_GATE_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    if (pthread_rwlock_timedwrlock(&captures.gate, &until) == 0)
+        pthread_rwlock_unlock(&captures.gate);
 }
 
-/* After a capture has ended, or has not begun. */
-void acre__serve_captured(CUstream stream) {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (!acre__serve.options.is_on || !acre__captures_any())
-        return;
-    if (acre__serve.inner->cuStreamIsCapturing(stream, &status) ||
-        status == CU_STREAM_CAPTURE_STATUS_NONE)
-        captures_remove(stream);
+void acre__serve_not_capturing(CUstream stream) {
+    if (acre__serve.options.is_on)
+        captures_remove(stream, NULL, 1);
+}
+
+void acre__serve_context_gone(CUcontext ctx) {
+    if (acre__serve.options.is_on && ctx)
+        captures_remove(NULL, ctx, CAPTURES_MOST);
 }
 
 static CUresult captures_begin(CUstream stream, CUstreamCaptureMode mode) {
     acre__serve_capturing(stream);
     CUresult result = acre__serve.inner->cuStreamBeginCapture(stream, mode);
     if (result)
-        acre__serve_captured(stream);
+        acre__serve_not_capturing(stream);
     return result;
 }
 
 static CUresult captures_end(CUstream stream, CUgraph *graph_out) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = acre__serve.inner->cuStreamEndCapture(stream, graph_out);
-    acre__serve_captured(stream);
+    if (acre__captures_any() && (acre__serve.inner->cuStreamIsCapturing(stream, &status) ||
+                                 status == CU_STREAM_CAPTURE_STATUS_NONE))
+        captures_remove(stream, NULL, CAPTURES_MOST);
     return result;
 }
 
 static CUresult captures_destroy(CUstream stream) {
     CUresult result = acre__serve.inner->cuStreamDestroy(stream);
     if (!result && acre__captures_any())
-        captures_remove(stream);
+        captures_remove(stream, NULL, CAPTURES_MOST);
     return result;
 }
 
-/* ---- what the driver would say ---- */
-
-CUresult acre__captures_try_alloc(void) {
-    CUdeviceptr probe;
-    CUresult result = acre__serve.inner->cuMemAlloc(&probe, CAPTURES_PROBE_BYTES);
+static CUresult captures_destroy_context(CUcontext ctx) {
+    CUresult result = acre__serve.inner->cuCtxDestroy(ctx);
     if (!result)
-        (void)acre__serve.inner->cuMemFree(probe);
+        acre__serve_context_gone(ctx);
     return result;
 }
 
-CUresult acre__captures_try_free(void) {
-    CUdeviceptr probe = captures.probe;
-    if (!probe)
-        return acre__captures_try_alloc();
-    CUresult result = acre__serve.inner->cuMemFree(probe);
-    if (!result) {
-        captures.probe = 0;
-        if (!acre__serve.inner->cuMemAlloc(&probe, CAPTURES_PROBE_BYTES))
-            captures.probe = probe;
-    }
-    return result;
+CUresult acre__captures_ask(const struct serve_device *device) {
+    return device->event ? acre__serve.inner->cuEventQuery(device->event) : CUDA_SUCCESS;
 }
 
 /* ---- frees ---- */
@@ -149,9 +158,12 @@ static void captures_give(struct serve_block *block) {
     free(block);
 }
 
+static void captures_count(const struct serve_block *block, int is_waiting);
+
 static void captures_give_list(struct serve_block *block) {
     while (block) {
         struct serve_block *next = block->next;
+        captures_count(block, 0);
         captures_give(block);
         block = next;
     }
@@ -169,7 +181,16 @@ static CUresult captures_wait(const struct serve_device *device, int *is_capture
     return result;
 }
 
+/* Notes that a block waits, or does so no more. */
+static void captures_count(const struct serve_block *block, int is_waiting) {
+    if (is_waiting)
+        atomic_fetch_add_explicit(&captures.bytes, block->bytes, memory_order_relaxed);
+    else
+        atomic_fetch_sub_explicit(&captures.bytes, block->bytes, memory_order_relaxed);
+}
+
 static void captures_park(struct serve_block *block) {
+    captures_count(block, 1);
     pthread_mutex_lock(&captures.lock);
     block->next = captures.parked;
     captures.parked = block;
@@ -186,6 +207,7 @@ static void captures_unpark(const struct serve_device *waited) {
     while (block) {
         struct serve_block *next = block->next;
         int is_captured = 0;
+        captures_count(block, 0);
         CUresult result =
             block->device == waited ? CUDA_SUCCESS : captures_wait(block->device, &is_captured);
         if (result || is_captured)
@@ -227,6 +249,7 @@ static void batch_close(struct batch *batch) {
     while (batch->first) {
         struct serve_block *block = batch->first;
         batch->first = block->next;
+        captures_count(block, 0);
         captures_park(block);
     }
     if (batch->event)
@@ -262,6 +285,7 @@ static int batch_add(struct serve_block *block) {
         batch->first = block;
         batch->count++;
         batch->bytes += block->bytes;
+        captures_count(block, 1);
         atomic_store_explicit(&captures.is_waiting, 1, memory_order_release);
     }
     pthread_mutex_unlock(&captures.lock);
@@ -271,7 +295,9 @@ static int batch_add(struct serve_block *block) {
 /* Frees the oldest batch if its event has completed. Returns 0 if it has not, or there is none. */
 static int batch_free_oldest(int waits) {
     const struct acre__driver *drv = acre__serve.inner;
+    pthread_mutex_lock(&captures.lock);
     struct batch *batch = captures.oldest; /* only the thread that drains takes one out */
+    pthread_mutex_unlock(&captures.lock);
     if (!batch || acre__captures_any() ||
         (waits ? drv->cuEventSynchronize(batch->event) : drv->cuEventQuery(batch->event)))
         return 0;
@@ -286,12 +312,27 @@ static int batch_free_oldest(int waits) {
     return 1;
 }
 
+/* With deferred frees nobody waits: what was parked during a capture goes into batches. */
+static void captures_defer_parked(void) {
+    pthread_mutex_lock(&captures.lock);
+    struct serve_block *next, *block = acre__serve.options.defers ? captures.parked : NULL;
+    if (block)
+        captures.parked = NULL;
+    pthread_mutex_unlock(&captures.lock);
+    for (; block; block = next) {
+        next = block->next;
+        captures_count(block, 0);
+        if (!batch_add(block))
+            captures_park(block);
+    }
+}
+
 /* ---- for the other files ---- */
 
 CUresult acre__captures_free(struct serve_block *block) {
     int is_captured = acre__captures_any();
     struct serve_device *device = block->device;
-    CUresult result = is_captured ? acre__captures_try_free() : CUDA_SUCCESS;
+    CUresult result = is_captured ? acre__captures_ask(device) : CUDA_SUCCESS;
     if (!result && !is_captured) {
         if (acre__serve.options.defers && batch_add(block))
             return CUDA_SUCCESS;
@@ -325,46 +366,67 @@ void acre__captures_drain(int waits) {
         continue;
     if (waits)
         captures_unpark(NULL);
+    else
+        captures_defer_parked();
     pthread_mutex_unlock(&captures.drain);
 }
 
 static void captures_drop_list(struct serve_block **list, const struct serve_device *device) {
     while (*list) {
         struct serve_block *block = *list;
-        if (device && block->device != device) {
+        if (block->device != device) {
             list = &block->next;
             continue;
         }
         *list = block->next;
+        captures_count(block, 0);
         free(block);
     }
 }
 
+/* Drops the batches of a device. Their events were destroyed with the context. */
+static void captures_drop_batches(const struct serve_device *device) {
+    struct batch **link = &captures.oldest;
+    while (*link) {
+        struct batch *batch = *link;
+        if (batch->device != device) {
+            link = &batch->next;
+            continue;
+        }
+        *link = batch->next;
+        captures_drop_list(&batch->first, device);
+        free(batch);
+    }
+    captures.end = link;
+    if (captures.open && captures.open->device == device) {
+        captures_drop_list(&captures.open->first, device);
+        free(captures.open);
+        captures.open = NULL;
+    }
+}
+
 void acre__captures_forget(const struct serve_device *device) {
-    if (!device) { /* the parent may have held the locks */
-        pthread_rwlock_init(&captures.gate, NULL);
-        pthread_mutex_init(&captures.lock, NULL);
-        pthread_mutex_init(&captures.drain, NULL);
-        captures.stream_count = 0;
-        atomic_store(&captures.capturing, 0);
-        captures.parked = NULL;
-        captures.open = captures.oldest = NULL;
-        captures.end = &captures.oldest;
-        captures.probe = 0;
+    if (device) {
+        pthread_mutex_lock(&captures.lock);
+        captures_drop_list(&captures.parked, device);
+        captures_drop_batches(device);
+        pthread_mutex_unlock(&captures.lock);
         return;
     }
-    pthread_mutex_lock(&captures.lock);
-    captures.probe = 0; /* it may have been in that context; if not, 512 bytes are lost */
-    captures_drop_list(&captures.parked, device);
-    if (captures.open)
-        captures_drop_list(&captures.open->first, device);
-    for (struct batch *batch = captures.oldest; batch; batch = batch->next)
-        captures_drop_list(&batch->first, device);
-    pthread_mutex_unlock(&captures.lock);
+    pthread_rwlock_init(&captures.gate, NULL); /* the parent may have held the locks */
+    pthread_mutex_init(&captures.lock, NULL);
+    pthread_mutex_init(&captures.drain, NULL);
+    captures.row_count = 0;
+    atomic_store(&captures.capturing, 0);
+    atomic_store(&captures.bytes, 0);
+    captures.parked = NULL;
+    captures.open = captures.oldest = NULL;
+    captures.end = &captures.oldest;
 }
 
 void acre__captures_wrap(struct acre__driver *table) {
     table->cuStreamBeginCapture = captures_begin;
     table->cuStreamEndCapture = captures_end;
     table->cuStreamDestroy = captures_destroy;
+    table->cuCtxDestroy = captures_destroy_context;
 }

@@ -81,7 +81,7 @@ static CUresult hooks_capture_to(enum shim_hook hook, CUstream stream, CUgraph g
     acre__serve_capturing(stream);
     CUresult result = driver(stream, graph, dependencies, edges, count, mode);
     if (result)
-        acre__serve_captured(stream);
+        acre__serve_not_capturing(stream);
     return result;
 }
 
@@ -105,7 +105,7 @@ static CUresult hooks_ipc_open(enum shim_hook hook, CUdeviceptr *ptr_out, CUipcM
     void *address = acre__shim_driver(hook);
     (void)acre__shim_table();
     if (acre__ipc_is_token(&handle))
-        return acre__ipc_open(ptr_out, &handle);
+        return acre__ipc_open(ptr_out, &handle, flags);
     if (!address)
         return CUDA_ERROR_NOT_FOUND;
     memcpy(&driver, &address, sizeof driver);
@@ -169,7 +169,10 @@ CUresult cuCtxDestroy(CUcontext ctx) {
     memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, "cuCtxDestroy", __builtin_return_address(0));
     acre__ledger_ending();
-    return acre__ledger_end(&before, hooks_ended(driver(ctx), -1));
+    CUresult result = driver(ctx);
+    if (!result)
+        acre__serve_context_gone(ctx);
+    return acre__ledger_end(&before, hooks_ended(result, -1));
 }
 
 /* The two older forms for primary contexts. */
@@ -184,9 +187,10 @@ static CUresult hooks_primary(const char *name, enum shim_hook hook, CUdevice de
     acre_ledger_enter(&before, name, caller);
     acre__ledger_ending();
     (void)acre__shim_table();
+    CUcontext ctx = acre__serve_primary(dev);
     CUresult result = driver(dev);
     if (!result)
-        acre__serve_context_ended(dev, hook == SHIM_HOOK_cuDevicePrimaryCtxReset);
+        acre__serve_context_ended(dev, ctx, hook == SHIM_HOOK_cuDevicePrimaryCtxReset);
     return acre__ledger_end(&before, hooks_ended(result, dev));
 }
 

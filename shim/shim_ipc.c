@@ -30,7 +30,8 @@
 enum {
     IPC_MAGIC = 0x31504941, /* "AIP1" */
     IPC_CHUNKS = 64,        /* in one reply */
-    IPC_WAIT_MS = 5000
+    IPC_WAIT_MS = 5000,
+    IPC_LAZY_PEERS = 1 /* CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS */
 };
 
 /* The 64 bytes of a handle. */
@@ -328,8 +329,12 @@ static CUresult ipc_fetch(struct ipc_import *import, int socket, uint64_t *done)
                 acre__blocks_reserved(import->reserved, reply.mapped, 1);
             import->address = import->reserved + reply.offset;
         }
-        if (!result)
+        if (!result) {
             result = ipc_take(import, &reply, fd_count, fds, done);
+        } else {
+            while (fd_count)
+                close(fds[--fd_count]);
+        }
         if (result)
             return result;
         request.first += reply.count;
@@ -361,24 +366,19 @@ int acre__ipc_is_token(const CUipcMemHandle *handle) {
     return acre__serve.options.is_on && magic == IPC_MAGIC;
 }
 
-CUresult acre__ipc_open(CUdeviceptr *ptr_out, const CUipcMemHandle *handle) {
-    struct ipc_token token;
-    struct serve_device *device = acre__serve_current();
-    memcpy(&token, handle, sizeof token);
-    if (!ptr_out)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!device || token.pid == (int32_t)getpid()) /* as the driver: not in the owner itself */
-        return CUDA_ERROR_INVALID_CONTEXT;
+static CUresult ipc_open_on(struct serve_device *device, CUdeviceptr *ptr_out,
+                            const struct ipc_token *token) {
     pthread_mutex_lock(&ipc.lock);
     struct ipc_import *import = ipc.imports;
-    while (import && memcmp(&import->token, &token, sizeof token) != 0)
+    while (import &&
+           (import->device != device || memcmp(&import->token, token, sizeof *token) != 0))
         import = import->next;
     CUresult result = CUDA_SUCCESS;
     if (!import) {
         import = calloc(1, sizeof *import);
         result = import ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
         if (import) {
-            import->token = token;
+            import->token = *token;
             import->device = device;
             result = ipc_open_new(import, device);
         }
@@ -395,6 +395,36 @@ CUresult acre__ipc_open(CUdeviceptr *ptr_out, const CUipcMemHandle *handle) {
     }
     pthread_mutex_unlock(&ipc.lock);
     return result;
+}
+
+CUresult acre__ipc_open(CUdeviceptr *ptr_out, const CUipcMemHandle *handle, unsigned int flags) {
+    struct ipc_token token;
+    CUresult result = CUDA_ERROR_INVALID_CONTEXT;
+    memcpy(&token, handle, sizeof token);
+    if (!ptr_out || flags > IPC_LAZY_PEERS)
+        return CUDA_ERROR_INVALID_VALUE;
+    acre__serve_enter();
+    struct serve_device *device = acre__serve_current();
+    if (device && token.pid != (int32_t)getpid()) /* as the driver: not in the owner itself */
+        result = ipc_open_on(device, ptr_out, &token);
+    acre__serve_leave();
+    return result;
+}
+
+void acre__ipc_drop(const struct serve_device *device) {
+    pthread_mutex_lock(&ipc.lock);
+    struct ipc_import **link = &ipc.imports;
+    while (*link) {
+        struct ipc_import *import = *link;
+        if (import->device != device) {
+            link = &import->next;
+            continue;
+        }
+        *link = import->next;
+        ipc_unmap(import, import->mapped);
+        free(import);
+    }
+    pthread_mutex_unlock(&ipc.lock);
 }
 
 /* Returns 0 for an address that was not opened here. */

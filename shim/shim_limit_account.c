@@ -58,8 +58,8 @@ static struct limit_file *account_map(const char *path) {
     return file->magic == LIMIT_MAGIC ? file : NULL;
 }
 
-/* Opens the file. With the lock held. */
-static void account_open(void) {
+/* Opens the file, with the lock held. `is_silent`: a failure is not final, and prints nothing. */
+static void account_open(int is_silent) {
     char path[64];
     long process = 0, fd = 0;
     const char *word = acre__ledger_word("limit=");
@@ -68,7 +68,8 @@ static void account_open(void) {
     snprintf(path, sizeof path, "/proc/%ld/fd/%ld", process, fd);
     struct limit_file *file = account_map(path);
     atomic_store_explicit(&account.file, file, memory_order_release);
-    if (!file && !atomic_exchange_explicit(&account.has_failed, 1, memory_order_relaxed))
+    if (!file && !is_silent &&
+        !atomic_exchange_explicit(&account.has_failed, 1, memory_order_relaxed))
         fprintf(stderr,
                 "acre: cannot open the memory limit of 'acre run', process %ld: %s; this program "
                 "gets no device memory\n",
@@ -81,7 +82,7 @@ struct limit_file *acre__limit_file(void) {
         return file;
     pthread_mutex_lock(&account.lock);
     if (!atomic_load_explicit(&account.file, memory_order_relaxed))
-        account_open();
+        account_open(0);
     pthread_mutex_unlock(&account.lock);
     return atomic_load_explicit(&account.file, memory_order_acquire);
 }
@@ -107,7 +108,12 @@ static struct limit_slot *account_slot(struct limit_file *file) {
 /* A process that has called exec still has the slot of the program before, whose memory is gone.
  * Nobody else can tell. */
 __attribute__((constructor)) static void account_begin(void) {
-    struct limit_file *file = acre__limit_is_on() ? acre__limit_file() : NULL;
+    if (!acre__limit_is_on())
+        return;
+    pthread_mutex_lock(&account.lock);
+    account_open(1); /* many programs use no CUDA: the message can wait */
+    pthread_mutex_unlock(&account.lock);
+    struct limit_file *file = atomic_load_explicit(&account.file, memory_order_acquire);
     if (file && !atomic_load_explicit(&account.slot, memory_order_acquire))
         acre__limit_leave(file);
 }

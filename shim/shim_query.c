@@ -114,17 +114,25 @@ static CUresult query_range(CUdeviceptr *base_out, size_t *bytes_out, CUdevicept
     return result;
 }
 
+/* Blocks that wait to be freed are free to the program. */
+uint64_t acre__query_idle(void) {
+    struct serve_device *device = acre__serve_current();
+    acre_pool_stats pool = {.struct_size = sizeof pool};
+    acre_device_stats stats = {.struct_size = sizeof stats};
+    if (!device || acre_pool_get_stats(device->pool, &pool) ||
+        acre_device_get_stats(device->device, &stats) || stats.chunk_bytes < pool.live_bytes)
+        return 0;
+    return stats.chunk_bytes - pool.live_bytes + acre__captures_bytes();
+}
+
 /* Free memory includes what acre holds for the next request. */
 static CUresult query_info(size_t *free_out, size_t *total_out) {
     CUresult result = acre__serve.inner->cuMemGetInfo(free_out, total_out);
-    struct serve_device *device = result ? NULL : acre__serve_current();
-    acre_pool_stats pool = {.struct_size = sizeof pool};
-    acre_device_stats stats = {.struct_size = sizeof stats};
-    if (!device || !free_out || acre_pool_get_stats(device->pool, &pool) ||
-        acre_device_get_stats(device->device, &stats))
+    if (result || !free_out)
         return result;
-    uint64_t idle = stats.chunk_bytes > pool.live_bytes ? stats.chunk_bytes - pool.live_bytes : 0;
-    *free_out += idle;
+    acre__serve_enter();
+    *free_out += acre__query_idle();
+    acre__serve_leave();
     if (total_out && *free_out > *total_out)
         *free_out = *total_out;
     return result;

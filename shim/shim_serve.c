@@ -1,6 +1,8 @@
 /* Devices, allocation and frees; see shim_serve.h.
  *
- * Locks: one mutex, held while a device is opened or closed, which calls acre. */
+ * Locks: `use` is held for reading during every call that uses a pool, and for writing while a
+ * device is closed, since its context is gone. `lock` is held while a device is opened; it comes
+ * after `use`. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -8,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/inside.h"
 #include "base/run.h"
@@ -21,10 +24,20 @@ static const size_t SERVE_IPC_BYTES = (size_t)2 << 20;
 struct serve_state acre__serve;
 
 static struct {
+    pthread_rwlock_t use;
     pthread_mutex_t lock;
     struct serve_device devices[SERVE_DEVICES];
-    struct acre__driver acre; /* the table that acre uses */
-} serve = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct acre__driver acre;                                        /* the table that acre uses */
+} serve = {.use = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP, /* it must get its turn */
+           .lock = PTHREAD_MUTEX_INITIALIZER};
+
+void acre__serve_enter(void) {
+    pthread_rwlock_rdlock(&serve.use);
+}
+
+void acre__serve_leave(void) {
+    pthread_rwlock_unlock(&serve.use);
+}
 
 /* Set while a thread closes a device whose context is gone: the driver may crash on handles of
  * streams and events that were destroyed with it. */
@@ -62,15 +75,20 @@ static CUresult own_unreserve(CUdeviceptr ptr, size_t bytes) {
 }
 
 /* Other PCI devices can access the driver's plain memory, where they can access any, and other
- * processes can open it. */
+ * processes can open it. Chunks get the same, as far as the driver permits. */
 static CUresult own_create(CUmemGenericAllocationHandle *handle_out, size_t bytes,
                            const CUmemAllocationProp *prop, unsigned long long flags) {
     CUmemAllocationProp wanted = *prop;
+    int has_rdma = access("/dev/dxg", F_OK) != 0; /* with it, WSL2 refuses to map the chunk */
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
-        wanted.allocFlags.gpuDirectRDMACapable = 1;
         wanted.requestedHandleTypes |= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        wanted.allocFlags.gpuDirectRDMACapable = has_rdma ? 1 : 0;
+        result = acre__serve.inner->cuMemCreate(handle_out, bytes, &wanted, flags);
+        wanted.allocFlags.gpuDirectRDMACapable = 0;
+        if (result && result != CUDA_ERROR_OUT_OF_MEMORY && has_rdma)
+            result = acre__serve.inner->cuMemCreate(handle_out, bytes, &wanted, flags);
     }
-    CUresult result = acre__serve.inner->cuMemCreate(handle_out, bytes, &wanted, flags);
     if (result && result != CUDA_ERROR_OUT_OF_MEMORY)
         result = acre__serve.inner->cuMemCreate(handle_out, bytes, prop, flags);
     return result;
@@ -135,6 +153,8 @@ static int serve_make(struct serve_device *device, CUdevice dev) {
         (void)acre_close(device->device);
         return 0;
     }
+    if (acre__serve.inner->cuEventCreate(&device->event, CU_EVENT_DISABLE_TIMING))
+        device->event = NULL;
     device->dev = dev;
     return 1;
 }
@@ -181,40 +201,51 @@ CUresult acre__serve_wait(const struct serve_device *device) {
     return result;
 }
 
-/* The context is gone, and the program's memory with it. What acre has mapped is left: it belongs
- * to no context. */
-void acre__serve_context_ended(CUdevice dev, int is_reset) {
+CUcontext acre__serve_primary(CUdevice dev) {
     unsigned int flags;
     int is_active = 0;
-    if (!acre__serve.options.is_on || dev < 0 || dev >= SERVE_DEVICES)
+    CUcontext ctx = NULL;
+    if (!acre__serve.options.is_on ||
+        acre__serve.inner->cuDevicePrimaryCtxGetState(dev, &flags, &is_active) || !is_active ||
+        own_retain(&ctx, dev))
+        return NULL;
+    return ctx;
+}
+
+/* The context is gone, and the program's memory with it. What acre has mapped is left: it belongs
+ * to no context. */
+void acre__serve_context_ended(CUdevice dev, CUcontext ctx, int is_reset) {
+    if (!acre__serve.options.is_on || dev < 0 || dev >= SERVE_DEVICES ||
+        (!is_reset && acre__serve_primary(dev)))
         return;
     struct serve_device *device = &serve.devices[dev];
-    if (!is_reset && !acre__serve.inner->cuDevicePrimaryCtxGetState(dev, &flags, &is_active) &&
-        is_active)
-        return;
-    pthread_mutex_lock(&serve.lock);
+    acre__serve_context_gone(ctx);
+    pthread_rwlock_wrlock(&serve.use);
     if (atomic_exchange(&device->ctx, NULL)) {
         acre__captures_forget(device);
         acre__blocks_forget(device);
         acre__peers_forget(dev);
+        acre__ipc_drop(device);
         serve_is_gone = 1;
         (void)acre_close(device->device);
         serve_is_gone = 0;
     }
-    pthread_mutex_unlock(&serve.lock);
+    pthread_rwlock_unlock(&serve.use);
 }
 
 static CUresult serve_cuDevicePrimaryCtxRelease(CUdevice dev) {
+    CUcontext ctx = acre__serve_primary(dev);
     CUresult result = acre__serve.inner->cuDevicePrimaryCtxRelease(dev);
     if (!result)
-        acre__serve_context_ended(dev, 0);
+        acre__serve_context_ended(dev, ctx, 0);
     return result;
 }
 
 static CUresult serve_cuDevicePrimaryCtxReset(CUdevice dev) {
+    CUcontext ctx = acre__serve_primary(dev);
     CUresult result = acre__serve.inner->cuDevicePrimaryCtxReset(dev);
     if (!result)
-        acre__serve_context_ended(dev, 1);
+        acre__serve_context_ended(dev, ctx, 1);
     return result;
 }
 
@@ -223,7 +254,7 @@ static CUresult serve_cuDevicePrimaryCtxReset(CUdevice dev) {
 /* Releases idle memory of all devices. Returns 0 if there was none. */
 static int serve_trim(void) {
     uint64_t before = 0, after = 0;
-    acre__captures_drain(1);
+    acre__captures_drain(0);
     for (int i = 0; i < SERVE_DEVICES; i++) {
         struct serve_device *device = &serve.devices[i];
         acre_device_stats stats = {.struct_size = sizeof stats};
@@ -245,12 +276,21 @@ static CUresult serve_check(const struct serve_device *device) {
     return acre__serve.inner->cuStreamIsCapturing(device->stream, &status);
 }
 
+/* Whether blocks that wait to be freed could make room for a request: cuMemAlloc does not wait for
+ * work, unless it must for memory that the driver would have free by now. */
+static int serve_may_wait(size_t bytes) {
+    size_t free_bytes = 0;
+    uint64_t waiting = acre__captures_bytes();
+    return waiting && !acre__serve.inner->cuMemGetInfo(&free_bytes, NULL) &&
+           bytes <= waiting + free_bytes + acre__query_idle();
+}
+
 /* Allocates from the pool. Returns 0 if it cannot. */
 static int serve_from_pool(struct serve_device *device, size_t bytes, CUdeviceptr *ptr_out) {
     void *p = NULL;
     acre__captures_drain(0);
     acre_status status = acre_pool_alloc(device->pool, bytes, SERVE_ALIGNMENT, device->stream, &p);
-    if (status) { /* memory that waits to be freed may be enough */
+    if (status && serve_may_wait(bytes)) {
         acre__captures_drain(1);
         status = acre_pool_alloc(device->pool, bytes, SERVE_ALIGNMENT, device->stream, &p);
     }
@@ -277,8 +317,11 @@ static int serve_trim_others(void) {
 /* Releases idle memory when the limit has changed, or when another process needs it. */
 static void *serve_keep_limit(void *unused) {
     uint32_t seen = 0;
-    while (acre__limit_wait(&seen))
+    while (acre__limit_wait(&seen)) {
+        acre__serve_enter();
         (void)serve_trim();
+        acre__serve_leave();
+    }
     return unused;
 }
 
@@ -306,13 +349,9 @@ static CUresult serve_from_driver(size_t bytes, CUdeviceptr *ptr_out) {
     return result;
 }
 
-static CUresult serve_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
-    int is_plain =
-        !ptr_out || !bytes || (acre__serve.options.ipc_is_real && bytes >= SERVE_IPC_BYTES);
-    struct serve_device *device = is_plain ? NULL : acre__serve_current();
-    if (!device)
-        return acre__serve.inner->cuMemAlloc(ptr_out, bytes);
-    CUresult result = acre__captures_any() ? acre__captures_try_alloc() : serve_check(device);
+/* Allocates on a device that is open. */
+static CUresult serve_alloc(struct serve_device *device, CUdeviceptr *ptr_out, size_t bytes) {
+    CUresult result = acre__captures_any() ? acre__captures_ask(device) : serve_check(device);
     if (result)
         return result;
     if (serve_from_pool(device, bytes, ptr_out))
@@ -320,13 +359,27 @@ static CUresult serve_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
     return serve_from_driver(bytes, ptr_out);
 }
 
+static CUresult serve_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
+    if (!ptr_out || !bytes || (acre__serve.options.ipc_is_real && bytes >= SERVE_IPC_BYTES))
+        return acre__serve.inner->cuMemAlloc(ptr_out, bytes);
+    acre__serve_enter();
+    struct serve_device *device = acre__serve_current();
+    CUresult result = device ? serve_alloc(device, ptr_out, bytes)
+                             : acre__serve.inner->cuMemAlloc(ptr_out, bytes);
+    acre__serve_leave();
+    return result;
+}
+
 /* Rows begin at multiples of 512 bytes, as the driver's do. */
 static CUresult serve_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, size_t width_bytes,
                                       size_t rows, unsigned int element_bytes) {
     int is_element = element_bytes == 4 || element_bytes == 8 || element_bytes == 16;
     size_t pitch = (width_bytes + SERVE_ALIGNMENT - 1) / SERVE_ALIGNMENT * SERVE_ALIGNMENT;
+    acre__serve_enter();
+    int is_served = acre__serve_current() != NULL;
+    acre__serve_leave();
     if (!ptr_out || !pitch_out || !is_element || !width_bytes || !rows || pitch < width_bytes ||
-        pitch > SIZE_MAX / rows || !acre__serve_current())
+        pitch > SIZE_MAX / rows || !is_served)
         return acre__serve.inner->cuMemAllocPitch(ptr_out, pitch_out, width_bytes, rows,
                                                   element_bytes);
     CUresult result = serve_cuMemAlloc(ptr_out, pitch * rows);
@@ -338,25 +391,49 @@ static CUresult serve_cuMemAllocPitch(CUdeviceptr *ptr_out, size_t *pitch_out, s
 /* ---- frees ---- */
 
 static CUresult serve_cuMemFree(CUdeviceptr ptr) {
+    acre__serve_enter();
     struct serve_block *block = ptr ? acre__blocks_take(ptr) : NULL;
-    if (!block) /* acre's addresses are no blocks of the driver's either */
-        return ptr && acre__blocks_owns(ptr) ? CUDA_ERROR_INVALID_VALUE
-                                             : acre__serve.inner->cuMemFree(ptr);
-    CUresult result = acre__captures_free(block);
+    CUresult result = block ? acre__captures_free(block) : CUDA_SUCCESS;
     if (result)
         acre__blocks_put_back(block);
-    return result;
+    acre__serve_leave();
+    if (block)
+        return result;
+    /* acre's addresses are no blocks of the driver's either */
+    return ptr && acre__blocks_owns(ptr) ? CUDA_ERROR_INVALID_VALUE
+                                         : acre__serve.inner->cuMemFree(ptr);
 }
 
 /* The driver accepts its plain memory here, too. */
-static CUresult serve_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
-    struct serve_block *block = ptr ? acre__blocks_take(ptr) : NULL;
-    if (!block)
-        return ptr && acre__blocks_owns(ptr) ? CUDA_ERROR_INVALID_VALUE
-                                             : acre__serve.inner->cuMemFreeAsync(ptr, stream);
-    CUresult result = serve_check(block->device);
-    if (!result && acre_pool_free(block->device->pool, (void *)(uintptr_t)block->node.key, stream))
+/* Returns 1 if the stream is one of the block's own context: the default streams, 0, 1 and 2, are
+ * those of the current one. */
+static int serve_is_own_stream(const struct serve_device *device, CUstream stream,
+                               CUresult *result) {
+    CUcontext ctx = NULL;
+    int is_default = (uintptr_t)stream <= 2;
+    *result = is_default ? acre__serve.inner->cuCtxGetCurrent(&ctx)
+                         : acre__serve.inner->cuStreamGetCtx(stream, &ctx);
+    if (!*result && !ctx)
+        *result = CUDA_ERROR_INVALID_CONTEXT;
+    return ctx == atomic_load(&device->ctx);
+}
+
+/* Frees a block behind the work of a stream. A capture cannot contain the free of plain memory. */
+static CUresult serve_free_behind(struct serve_block *block, CUstream stream) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result = CUDA_SUCCESS;
+    int is_own = serve_is_own_stream(block->device, stream, &result);
+    if (!result)
+        result = acre__serve.inner->cuStreamIsCapturing(stream, &status);
+    if (!result && status != CU_STREAM_CAPTURE_STATUS_NONE)
         result = CUDA_ERROR_INVALID_VALUE;
+    if (!result && !is_own) {
+        result = acre__captures_free(block);
+        block = result ? block : NULL;
+    } else if (!result &&
+               acre_pool_free(block->device->pool, (void *)(uintptr_t)block->node.key, stream)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
     if (result)
         acre__blocks_put_back(block);
     else
@@ -364,15 +441,38 @@ static CUresult serve_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
     return result;
 }
 
+static CUresult serve_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
+    acre__serve_enter();
+    struct serve_block *block = ptr ? acre__blocks_take(ptr) : NULL;
+    CUresult result = block ? serve_free_behind(block, stream) : CUDA_SUCCESS;
+    acre__serve_leave();
+    if (block)
+        return result;
+    return ptr && acre__blocks_owns(ptr) ? CUDA_ERROR_INVALID_VALUE
+                                         : acre__serve.inner->cuMemFreeAsync(ptr, stream);
+}
+
 /* ---- other memory ----
  *
  * What acre holds idle must not make calls fail that get memory elsewhere. */
 
+int acre__serve_make_room(int attempt) {
+    if (!acre__serve.options.is_on || attempt > 1)
+        return 0;
+    acre__serve_enter();
+    int has_more = attempt == 0 ? serve_trim() : serve_trim_others();
+    acre__serve_leave();
+    return has_more;
+}
+
 #define SERVE_RETRY(name, params, args)                                                            \
     static CUresult retry_##name params {                                                          \
         CUresult result = acre__serve.inner->name args;                                            \
-        return result == CUDA_ERROR_OUT_OF_MEMORY && serve_trim() ? acre__serve.inner->name args   \
-                                                                  : result;                        \
+        for (int i = 0; i < 2 && result == CUDA_ERROR_OUT_OF_MEMORY; i++) {                        \
+            if (acre__serve_make_room(i))                                                          \
+                result = acre__serve.inner->name args;                                             \
+        }                                                                                          \
+        return result;                                                                             \
     }
 SERVE_RETRY(cuMemAllocManaged, (CUdeviceptr * ptr_out, size_t bytes, unsigned int flags),
             (ptr_out, bytes, flags))
@@ -415,6 +515,7 @@ __attribute__((constructor)) static void serve_begin(void) {
 void acre__serve_forget(void) {
     if (!acre__serve.options.is_on)
         return;
+    serve.use = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
     pthread_mutex_init(&serve.lock, NULL);
     atomic_store(&serve_has_thread, 0);
     for (int i = 0; i < SERVE_DEVICES; i++)

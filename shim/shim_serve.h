@@ -11,7 +11,8 @@
  * come from the driver itself, with its error codes.
  *
  * Locks: each file says which it has. None is held during a call of acre or of the driver, except
- * that of serve_open, which opens a device once, and captures_wait (shim_captures.c). */
+ * acre__serve_enter's, that of serve_open, which opens a device once, that of a wait
+ * (shim_captures.c), and those of shim_ipc.c and shim_peers.c. */
 #ifndef ACRE_SHIM_SHIM_SERVE_H
 #define ACRE_SHIM_SHIM_SERVE_H
 
@@ -36,14 +37,23 @@ void acre__serve_wrap(struct acre__driver *table, const struct acre__driver *inn
                       const struct serve_options *options);
 /* Forgets everything in a forked child, without a driver call. */
 void acre__serve_forget(void);
-/* After a driver call that may have destroyed the primary context of `dev`. */
-void acre__serve_context_ended(CUdevice dev, int is_reset);
-/* Around calls that begin and end captures, in forms that the table does not have. */
+/* After a driver call that may have destroyed the primary context of `dev`, which was `ctx`. */
+void acre__serve_context_ended(CUdevice dev, CUcontext ctx, int is_reset);
+/* Returns the primary context of a device, or NULL if it is not active. */
+CUcontext acre__serve_primary(CUdevice dev);
+/* A context was destroyed. */
+void acre__serve_context_gone(CUcontext ctx);
+/* Before a call that begins a capture, in a form that the table does not have; and if it failed. */
 void acre__serve_capturing(CUstream stream);
-void acre__serve_captured(CUstream stream);
+void acre__serve_not_capturing(CUstream stream);
 
 /* Returns the name of a profiler's or sanitizer's library in this process, or NULL. */
 const char *acre__profiler(void);
+
+/* Makes room for a call that has returned CUDA_ERROR_OUT_OF_MEMORY, from memory that acre holds
+ * idle: attempt 0 in this process, 1 in others under the same limit. Returns 1 if the call may
+ * succeed now. */
+int acre__serve_make_room(int attempt);
 
 /* ---- devices (shim_serve.c) ---- */
 
@@ -53,6 +63,7 @@ struct serve_device {
     acre_device *device;
     acre_pool *pool;
     acre_stream stream; /* of all allocations and frees: memory that is free is free for all */
+    CUevent event;      /* never recorded; see acre__captures_ask */
 };
 
 /* What all files need, set once by acre__serve_wrap. */
@@ -61,6 +72,10 @@ struct serve_state {
     struct serve_options options;
 };
 extern struct serve_state acre__serve;
+
+/* Around everything that uses a pool: no device is closed meanwhile. They do not nest. */
+void acre__serve_enter(void);
+void acre__serve_leave(void);
 
 /* Waits for all work of a device, whatever context is current. Returns the driver's error. */
 CUresult acre__serve_wait(const struct serve_device *device);
@@ -101,10 +116,11 @@ int acre__blocks_owns(CUdeviceptr address);
 
 /* Returns 1 while some stream is being captured. */
 int acre__captures_any(void);
+/* Returns the bytes of blocks that wait to be freed. */
+uint64_t acre__captures_bytes(void);
 /* Asks the driver whether it would allocate or free memory now. Returns its error if it refuses,
  * which also invalidates the captures, as it does for the program's own call. */
-CUresult acre__captures_try_alloc(void);
-CUresult acre__captures_try_free(void);
+CUresult acre__captures_ask(const struct serve_device *device);
 /* Frees a block to its pool: after the device's work is done, or later if something is captured or
  * frees are deferred. Returns the driver's error; the caller then still has the block. */
 CUresult acre__captures_free(struct serve_block *block);
@@ -119,9 +135,11 @@ void acre__captures_wrap(struct acre__driver *table);
 
 /* Returns 1 if the handle is one of the shim's, for acre__ipc_open. */
 int acre__ipc_is_token(const CUipcMemHandle *handle);
-CUresult acre__ipc_open(CUdeviceptr *ptr_out, const CUipcMemHandle *handle);
+CUresult acre__ipc_open(CUdeviceptr *ptr_out, const CUipcMemHandle *handle, unsigned int flags);
 /* Closes a block of another process. Returns 0 for any other address. */
 int acre__ipc_close(CUdeviceptr ptr, CUresult *result);
+/* Drops the blocks that were opened on a device, whose context is gone. */
+void acre__ipc_drop(const struct serve_device *device);
 /* In a forked child. */
 void acre__ipc_forget(void);
 void acre__ipc_wrap(struct acre__driver *table);
@@ -138,6 +156,8 @@ void acre__peers_wrap(struct acre__driver *table);
 
 /* ---- queries (shim_query.c) ---- */
 
+/* Returns what acre holds idle on the current device. */
+uint64_t acre__query_idle(void);
 void acre__query_wrap(struct acre__driver *table);
 
 #endif

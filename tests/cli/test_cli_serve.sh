@@ -17,7 +17,7 @@ examples=$ACRE_BUILD/examples/cuda
 # ---- what is served ----
 
 for gate in audit preload; do
-    for name in served own reset idle threads fork capture ipc life; do
+    for name in served own reset idle threads fork capture captures-end reset-race ipc life; do
         run ACRE_SOFT_BYTES=512MiB "$acre" run --device cuda --gate=$gate -- "$cases" $name
         expect_rc 0
         expect_out "^$name: ok\$"
@@ -27,7 +27,7 @@ run ACRE_SOFT_DEVICES=2 ACRE_SOFT_BYTES=512MiB "$acre" run --device cuda -- "$ca
 expect_rc 0
 run "$acre" run --zero -- "$cases" zero served
 expect_rc 0
-run "$acre" run --free=defer -- "$cases" served threads reset life
+run "$acre" run --free=defer -- "$cases" served threads reset captures-end reset-race life
 expect_rc 0
 run "$acre" run --ipc=driver -- "$cases" served
 expect_rc 0

@@ -7,6 +7,7 @@
  * Exit status 1 if a case failed. */
 #include <pthread.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,6 +225,83 @@ static int case_capture(void) {
     return 1;
 }
 
+/* Allocates and frees eight times what the device has: 1 if all of it was free again each time. */
+static int all_comes_back(void) {
+    size_t free_bytes, total;
+    NEED(cuMemGetInfo(&free_bytes, &total));
+    for (int i = 0; i < 64; i++) {
+        CUdeviceptr block;
+        NEED(cuMemAlloc(&block, total / 8));
+        NEED(cuMemFree(block));
+    }
+    return 1;
+}
+
+/* Captures that do not begin, or end with their stream or context, do not count as going on. */
+static int case_captures_end(void) {
+    CUstream stream;
+    CUcontext own;
+    CUgraph graph;
+    CUdeviceptr block;
+    NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    NEED(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS);
+    NEED(cuStreamEndCapture(stream, &graph));
+    NEED(cuGraphDestroy(graph));
+    EXPECT(all_comes_back());
+    NEED(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    NEED(cuStreamDestroy(stream));
+    EXPECT(all_comes_back());
+    NEED(cuCtxCreate(&own, NULL, 0, 0));
+    NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    NEED(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    NEED(cuCtxDestroy(own));
+    NEED(cuCtxSetCurrent(context));
+    EXPECT(all_comes_back());
+    NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    NEED(cuMemAlloc(&block, MIB));
+    NEED(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    NEED(cuMemFree(block));
+    NEED(cuDevicePrimaryCtxReset(0));
+    NEED(cuDevicePrimaryCtxRetain(&context, 0));
+    NEED(cuCtxSetCurrent(context));
+    return all_comes_back();
+}
+
+/* ---- resets beside other threads ---- */
+
+static _Atomic int resets_are_over;
+
+/* Calls may fail: the context comes and goes. */
+static void *use_anyway(void *nothing) {
+    while (!atomic_load(&resets_are_over)) {
+        CUdeviceptr block;
+        size_t free_bytes;
+        (void)cuCtxSetCurrent(context);
+        if (!cuMemAlloc(&block, 100000))
+            (void)cuMemFree(block);
+        (void)cuMemGetInfo(&free_bytes, NULL);
+    }
+    return nothing;
+}
+
+static int case_reset_race(void) {
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        EXPECT(pthread_create(&threads[i], NULL, use_anyway, NULL) == 0);
+    for (int i = 0; i < 50; i++) {
+        CUcontext now;
+        usleep(2000);
+        NEED(cuDevicePrimaryCtxReset(0));
+        NEED(cuDevicePrimaryCtxRetain(&now, 0));
+    }
+    atomic_store(&resets_are_over, 1);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    NEED(cuCtxSetCurrent(context));
+    return all_comes_back();
+}
+
 /* ---- peers ---- */
 
 static int access_of(CUdeviceptr block, int dev) {
@@ -331,10 +409,19 @@ static int run(const char *name) {
     static const struct {
         const char *name;
         int (*run)(void);
-    } cases[] = {{"served", case_served}, {"own", case_own},         {"reset", case_reset},
-                 {"idle", case_idle},     {"zero", case_zero},       {"threads", case_threads},
-                 {"fork", case_fork},     {"capture", case_capture}, {"ipc", case_ipc},
-                 {"life", case_life},     {"peer", case_peer}};
+    } cases[] = {{"served", case_served},
+                 {"own", case_own},
+                 {"reset", case_reset},
+                 {"idle", case_idle},
+                 {"zero", case_zero},
+                 {"threads", case_threads},
+                 {"fork", case_fork},
+                 {"capture", case_capture},
+                 {"ipc", case_ipc},
+                 {"life", case_life},
+                 {"peer", case_peer},
+                 {"captures-end", case_captures_end},
+                 {"reset-race", case_reset_race}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (strcmp(cases[i].name, name) == 0)
             return cases[i].run();
