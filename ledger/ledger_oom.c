@@ -200,8 +200,8 @@ static void print_libraries(FILE *out, const struct oom_card *card) {
             others += card->groups[i].bytes;
             continue;
         }
-        snprintf(line, sizeof line, "%s (allocations: %" PRIu64 ")", card->groups[i].name,
-                 card->groups[i].count);
+        snprintf(line, sizeof line, "%.*s (allocations: %" PRIu64 ")", (int)OOM_NAME - 1,
+                 card->groups[i].name, card->groups[i].count);
         print_row(out, card, card->groups[i].bytes, line);
     }
     if (others)
