@@ -319,7 +319,7 @@ done
 
 # ---- usage errors ----
 
-run "$acre" run --help
+run "$acre" run --device soft --help
 expect_rc 0
 expect_out '^Usage: acre run '
 expect_out '--leaks'
@@ -333,7 +333,7 @@ for device in gpu cuda:1 soft:1 ''; do
     expect_no_out
     expect_err '^acre: --device .* is not supported: use cuda, for all GPUs that the program sees, or soft$'
 done
-run "$acre" run -- "$cases" clean # there is one choice
+run "$acre" run --device auto --device soft -- "$cases" clean # the last one counts
 expect_rc 0
 expect_no_err
 soft
