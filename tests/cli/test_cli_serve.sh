@@ -17,7 +17,7 @@ examples=$ACRE_BUILD/examples/cuda
 # ---- what is served ----
 
 for gate in audit preload; do
-    for name in served own reset idle threads fork capture captures-end reset-race ipc life; do
+    for name in served own reset idle threads thread-exit callback-exit fork capture captures-end reset-race ipc life; do
         run ACRE_SOFT_BYTES=512MiB "$acre" run --device cuda --gate=$gate -- "$cases" $name
         expect_rc 0
         expect_out "^$name: ok\$"

@@ -179,6 +179,52 @@ static int case_threads(void) {
     return 1;
 }
 
+/* Blocks outlive the thread that allocated them, and its cache. */
+static void *alloc_thread(void *block_out) {
+    int is_ok = !cuCtxSetCurrent(context) && !cuMemAlloc(block_out, 3 * MIB);
+    return is_ok ? NULL : block_out;
+}
+
+static int case_thread_exit(void) {
+    for (int i = 0; i < 100; i++) {
+        pthread_t thread;
+        CUdeviceptr block;
+        void *failed;
+        EXPECT(pthread_create(&thread, NULL, alloc_thread, &block) == 0);
+        pthread_join(thread, &failed);
+        EXPECT(!failed && is_served(block));
+        NEED(cuMemFree(block));
+    }
+    return 1;
+}
+
+/* A program may end inside a callback of the driver, while other threads allocate. */
+static void end_here(void *nothing) {
+    (void)nothing;
+    printf("callback-exit: ok\n");
+    exit(0);
+}
+
+static void *churn_for_ever(void *nothing) {
+    while (!cuCtxSetCurrent(context)) {
+        CUdeviceptr block;
+        if (!cuMemAlloc(&block, 70000))
+            (void)cuMemFree(block);
+    }
+    return nothing;
+}
+
+static int case_callback_exit(void) {
+    pthread_t thread;
+    CUstream stream;
+    NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    EXPECT(pthread_create(&thread, NULL, churn_for_ever, NULL) == 0);
+    usleep(10000);
+    NEED(cuLaunchHostFunc(stream, end_here, NULL));
+    sleep(20);
+    return 0;
+}
+
 /* A child may start CUDA for itself only if its parent has not. */
 static int case_fork(void) {
     CUdeviceptr block;
@@ -420,6 +466,8 @@ static int run(const char *name) {
                  {"ipc", case_ipc},
                  {"life", case_life},
                  {"peer", case_peer},
+                 {"thread-exit", case_thread_exit},
+                 {"callback-exit", case_callback_exit},
                  {"captures-end", case_captures_end},
                  {"reset-race", case_reset_race}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
