@@ -114,15 +114,22 @@ static CUresult query_range(CUdeviceptr *base_out, size_t *bytes_out, CUdevicept
     return result;
 }
 
+uint64_t acre__query_held(const struct serve_device *device) {
+    acre_pool_stats pool = {.struct_size = sizeof pool};
+    acre_device_stats stats = {.struct_size = sizeof stats};
+    if (acre_pool_get_stats(device->pool, &pool) || acre_device_get_stats(device->device, &stats))
+        return 0;
+    return pool.held_bytes + stats.chunk_cached_bytes;
+}
+
 /* Blocks that wait to be freed are free to the program. */
 uint64_t acre__query_idle(void) {
     struct serve_device *device = acre__serve_current();
     acre_pool_stats pool = {.struct_size = sizeof pool};
-    acre_device_stats stats = {.struct_size = sizeof stats};
-    if (!device || acre_pool_get_stats(device->pool, &pool) ||
-        acre_device_get_stats(device->device, &stats) || stats.chunk_bytes < pool.live_bytes)
+    if (!device || acre_pool_get_stats(device->pool, &pool))
         return 0;
-    return stats.chunk_bytes - pool.live_bytes + acre__captures_bytes();
+    uint64_t held = acre__query_held(device) + acre__captures_bytes();
+    return held > pool.live_bytes ? held - pool.live_bytes : 0;
 }
 
 /* Free memory includes what acre holds for the next request. */

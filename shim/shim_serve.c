@@ -74,6 +74,21 @@ static CUresult own_unreserve(CUdeviceptr ptr, size_t bytes) {
     return result;
 }
 
+/* Without virtual memory management, acre's chunks are the driver's plain memory. */
+static CUresult own_alloc(CUdeviceptr *ptr_out, size_t bytes) {
+    CUresult result = acre__serve.inner->cuMemAlloc(ptr_out, bytes);
+    if (!result)
+        acre__blocks_reserved(*ptr_out, bytes, 1);
+    return result;
+}
+
+static CUresult own_free(CUdeviceptr ptr) { /* such memory goes with its context */
+    CUresult result = serve_is_gone ? CUDA_SUCCESS : acre__serve.inner->cuMemFree(ptr);
+    if (!result)
+        acre__blocks_reserved(ptr, 0, 0);
+    return result;
+}
+
 /* Other PCI devices can access the driver's plain memory, where they can access any, and other
  * processes can open it. Chunks get the same, as far as the driver permits. */
 static CUresult own_create(CUmemGenericAllocationHandle *handle_out, size_t bytes,
@@ -114,6 +129,8 @@ static void serve_make_own(void) {
     serve.acre.cuDevicePrimaryCtxRelease = own_release;
     serve.acre.cuMemAddressReserve = own_reserve;
     serve.acre.cuMemAddressFree = own_unreserve;
+    serve.acre.cuMemAlloc = own_alloc;
+    serve.acre.cuMemFree = own_free;
     serve.acre.cuMemCreate = own_create;
     serve.acre.cuMemSetAccess = acre__peers_set_access;
     serve.acre.cuMemUnmap = acre__peers_unmap;
@@ -257,15 +274,12 @@ static int serve_trim(void) {
     acre__captures_drain(0);
     for (int i = 0; i < SERVE_DEVICES; i++) {
         struct serve_device *device = &serve.devices[i];
-        acre_device_stats stats = {.struct_size = sizeof stats};
-        if (!atomic_load_explicit(&device->ctx, memory_order_acquire) ||
-            acre_device_get_stats(device->device, &stats))
+        if (!atomic_load_explicit(&device->ctx, memory_order_acquire))
             continue;
-        before += stats.chunk_bytes;
+        before += acre__query_held(device);
         (void)acre_pool_trim(device->pool, 0);
         (void)acre_trim(device->device);
-        (void)acre_device_get_stats(device->device, &stats);
-        after += stats.chunk_bytes;
+        after += acre__query_held(device);
     }
     return after < before;
 }

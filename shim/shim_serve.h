@@ -156,6 +156,8 @@ void acre__peers_wrap(struct acre__driver *table);
 
 /* ---- queries (shim_query.c) ---- */
 
+/* Returns the physical memory that acre holds on a device. */
+uint64_t acre__query_held(const struct serve_device *device);
 /* Returns what acre holds idle on the current device. */
 uint64_t acre__query_idle(void);
 void acre__query_wrap(struct acre__driver *table);

@@ -25,6 +25,10 @@ for gate in audit preload; do
 done
 run ACRE_SOFT_DEVICES=2 ACRE_SOFT_BYTES=512MiB "$acre" run --device cuda -- "$cases" peer served
 expect_rc 0
+# Without virtual memory management.
+run ACRE_VMM=no ACRE_SOFT_BYTES=512MiB "$acre" run --device cuda -- "$cases" served own reset idle threads capture \
+    captures-end reset-race life
+expect_rc 0
 run "$acre" run --zero -- "$cases" zero served
 expect_rc 0
 run "$acre" run --free=defer -- "$cases" served threads reset captures-end reset-race life
