@@ -106,12 +106,13 @@ static uint64_t limit_left(const struct limit_file *file, const struct limit_slo
     return limit_above_zero(limit_load(&file->limit), limit_load(used));
 }
 
-static struct limit_slot *limit_find(struct limit_file *file, int64_t pid) {
+/* Returns the number of the slot with that pid, or -1. */
+static int limit_index(const struct limit_file *file, int64_t pid) {
     for (int i = 0; i < LIMIT_SLOTS; i++) {
         if (atomic_load_explicit(&file->slots[i].pid, memory_order_relaxed) == pid)
-            return &file->slots[i];
+            return i;
     }
-    return NULL;
+    return -1;
 }
 
 /* ---- the file ---- */
@@ -143,14 +144,16 @@ struct limit_slot *acre__limit_enter(struct limit_file *file) {
     int64_t pid = limit_self();
     uint64_t start = limit_start_of(pid);
     limit_lock(file);
-    struct limit_slot *slot = limit_find(file, pid); /* left by exec, or by another process */
-    if (slot)
-        limit_drop(file, slot);
-    if (!(slot = limit_find(file, 0))) {
+    struct limit_slot *slot = NULL;
+    int at = limit_index(file, pid); /* left by exec, or by another process */
+    if (at >= 0)
+        limit_drop(file, &file->slots[at]);
+    if ((at = limit_index(file, 0)) < 0) {
         limit_reclaim(file);
-        slot = limit_find(file, 0);
+        at = limit_index(file, 0);
     }
-    if (slot) {
+    if (at >= 0) {
+        slot = &file->slots[at];
         limit_store(&slot->start, start);
         atomic_store_explicit(&slot->pid, pid, memory_order_relaxed);
     }
@@ -160,9 +163,9 @@ struct limit_slot *acre__limit_enter(struct limit_file *file) {
 
 void acre__limit_leave(struct limit_file *file) {
     limit_lock(file);
-    struct limit_slot *slot = limit_find(file, limit_self());
-    if (slot)
-        limit_drop(file, slot);
+    int at = limit_index(file, limit_self());
+    if (at >= 0)
+        limit_drop(file, &file->slots[at]);
     limit_unlock(file);
 }
 

@@ -208,8 +208,9 @@ static void captures_unpark(const struct serve_device *waited) {
         struct serve_block *next = block->next;
         int is_captured = 0;
         captures_count(block, 0);
-        CUresult result =
-            block->device == waited ? CUDA_SUCCESS : captures_wait(block->device, &is_captured);
+        CUresult result = waited && block->device == waited
+                              ? CUDA_SUCCESS
+                              : captures_wait(block->device, &is_captured);
         if (result || is_captured)
             captures_park(block);
         else
@@ -272,12 +273,12 @@ static struct batch *batch_take(const struct serve_device *device, int any) {
 
 /* Returns 0 without memory for a batch. */
 static int batch_add(struct serve_block *block) {
-    struct batch *batch = batch_take(block->device, 0), *fresh = NULL;
+    struct batch *batch = batch_take(block->device, 0);
     if (batch)
         batch_close(batch);
     pthread_mutex_lock(&captures.lock);
     if (!captures.open)
-        captures.open = fresh = calloc(1, sizeof *fresh);
+        captures.open = calloc(1, sizeof *captures.open);
     batch = captures.open;
     if (batch) {
         batch->device = block->device;

@@ -37,7 +37,7 @@ static void query_correct(void *data, CUpointer_attribute attribute,
     unsigned int is_sync = block->is_sync != 0;
     switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        query_set(data, &ctx, sizeof ctx);
+        query_set(data, &ctx, sizeof(void *));
         return;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         query_set(data, &is_sync, sizeof is_sync);

@@ -576,7 +576,7 @@ static void do_kill(void) {
 
 /* Lines on standard input: alloc BYTES, free, info, wait (for a change of the limit). */
 static void do_shell(void) {
-    CUdeviceptr blocks[64];
+    CUdeviceptr blocks[64] = {0};
     size_t left, total, count = 0;
     unsigned long long bytes = 0;
     char line[64];
