@@ -55,7 +55,7 @@ const struct acre__driver *acre__ledger_driver(void);
 /* Returns 1 once cuInit has succeeded in this process. */
 int acre__ledger_is_used(void);
 /* Returns 1 if the program has loaded a driver whose calls the library would have to see. */
-int acre__ledger_is_passed_by(void);
+int acre__ledger_is_driver_loaded(void);
 /* Returns 1 if the program cannot use CUDA here; a message has said why. */
 int acre__ledger_has_failed(void);
 /* 1 in the shim, which watches a driver that the program has; 0 in a stand-in, which is the driver.

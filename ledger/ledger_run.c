@@ -160,7 +160,7 @@ static void run_at_exit(int code, void *nothing) {
     int is_refused = acre__record_has_refusals() && (is_program || run.wants & RUN_WANT_ERRORS);
     if (is_void)
         fprintf(stderr, "acre: %s could not use CUDA\n", program_invocation_short_name);
-    else if (!is_used && is_program && run.wants && acre__ledger_is_passed_by())
+    else if (!is_used && is_program && run.wants && acre__ledger_is_driver_loaded())
         fprintf(stderr,
                 "acre: %s has loaded libcuda.so.1, but acre saw no call of cuInit; 'acre doctor -- "
                 "PROGRAM' looks for the reason\n",

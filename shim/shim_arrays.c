@@ -4,8 +4,6 @@
  *
  * A context that is destroyed takes its arrays with it. The driver does not check a stale handle,
  * so the ledger does not notice, and lists them as not freed. */
-#include <string.h>
-
 #include "caller.h"
 #include "shim_array_bytes.h"
 #include "shim_hooks.h"
@@ -29,11 +27,9 @@ static CUresult arrays_made(const struct acre_ledger_caller *before, CUresult re
 
 CUresult cuArrayCreate_v2(void **handle_out, const struct shim_array *array) {
     CUresult (*driver)(void **, const struct shim_array *);
-    void *address = acre__shim_driver(SHIM_HOOK_cuArrayCreate_v2);
     struct acre_ledger_caller before;
-    if (!address)
+    if (!acre__shim_find(SHIM_HOOK_cuArrayCreate_v2, &driver))
         return CUDA_ERROR_NOT_FOUND;
-    memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, "cuArrayCreate", __builtin_return_address(0));
     (void)acre__shim_table(); /* the ledger queries the driver */
     CUresult result = driver(handle_out, array);
@@ -48,11 +44,9 @@ CUresult cuArrayCreate_v2(void **handle_out, const struct shim_array *array) {
 
 CUresult cuArray3DCreate_v2(void **handle_out, const struct shim_array3d *array) {
     CUresult (*driver)(void **, const struct shim_array3d *);
-    void *address = acre__shim_driver(SHIM_HOOK_cuArray3DCreate_v2);
     struct acre_ledger_caller before;
-    if (!address)
+    if (!acre__shim_find(SHIM_HOOK_cuArray3DCreate_v2, &driver))
         return CUDA_ERROR_NOT_FOUND;
-    memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, "cuArray3DCreate", __builtin_return_address(0));
     (void)acre__shim_table();
     CUresult result = driver(handle_out, array);
@@ -64,11 +58,9 @@ CUresult cuArray3DCreate_v2(void **handle_out, const struct shim_array3d *array)
 CUresult cuMipmappedArrayCreate(void **handle_out, const struct shim_array3d *array,
                                 unsigned int levels) {
     CUresult (*driver)(void **, const struct shim_array3d *, unsigned int);
-    void *address = acre__shim_driver(SHIM_HOOK_cuMipmappedArrayCreate);
     struct acre_ledger_caller before;
-    if (!address)
+    if (!acre__shim_find(SHIM_HOOK_cuMipmappedArrayCreate, &driver))
         return CUDA_ERROR_NOT_FOUND;
-    memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, "cuMipmappedArrayCreate", __builtin_return_address(0));
     (void)acre__shim_table();
     CUresult result = driver(handle_out, array, levels);
@@ -80,11 +72,9 @@ CUresult cuMipmappedArrayCreate(void **handle_out, const struct shim_array3d *ar
 static CUresult arrays_destroy(enum shim_hook hook, const char *name, void *handle,
                                const void *caller) {
     CUresult (*driver)(void *);
-    void *address = acre__shim_driver(hook);
     struct acre_ledger_caller before;
-    if (!address)
+    if (!acre__shim_find(hook, &driver))
         return CUDA_ERROR_NOT_FOUND;
-    memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, name, caller);
     (void)acre__shim_table();
     struct ledger_entry *entry = acre__ledger_take(RUN_ARRAY, (uintptr_t)handle);

@@ -1,8 +1,6 @@
 /* The hooks; see shim.h. */
 #include "shim_hooks.h"
 
-#include <string.h>
-
 #include "caller.h"
 #include "shim_limit.h"
 #include "shim_serve.h"
@@ -73,10 +71,8 @@ static CUresult hooks_capture_to(enum shim_hook hook, CUstream stream, CUgraph g
                                  CUstreamCaptureMode mode) {
     CUresult (*driver)(CUstream, CUgraph, const CUgraphNode *, const void *, size_t,
                        CUstreamCaptureMode);
-    void *address = acre__shim_driver(hook);
-    if (!address)
+    if (!acre__shim_find(hook, &driver))
         return CUDA_ERROR_NOT_FOUND;
-    memcpy(&driver, &address, sizeof driver);
     (void)acre__shim_table(); /* the capture is noted there */
     acre__serve_capturing(stream);
     CUresult result = driver(stream, graph, dependencies, edges, count, mode);
@@ -102,14 +98,10 @@ CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
 static CUresult hooks_ipc_open(enum shim_hook hook, CUdeviceptr *ptr_out, CUipcMemHandle handle,
                                unsigned int flags) {
     CUresult (*driver)(CUdeviceptr *, CUipcMemHandle, unsigned int);
-    void *address = acre__shim_driver(hook);
     (void)acre__shim_table();
     if (acre__ipc_is_token(&handle))
         return acre__ipc_open(ptr_out, &handle, flags);
-    if (!address)
-        return CUDA_ERROR_NOT_FOUND;
-    memcpy(&driver, &address, sizeof driver);
-    return driver(ptr_out, handle, flags);
+    return acre__shim_find(hook, &driver) ? driver(ptr_out, handle, flags) : CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult cuIpcOpenMemHandle(CUdeviceptr *ptr_out, CUipcMemHandle handle, unsigned int flags) {
@@ -122,13 +114,10 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ptr_out, CUipcMemHandle handle, unsi
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr ptr) {
     CUresult (*driver)(CUdeviceptr), result;
-    void *address = acre__shim_driver(SHIM_HOOK_cuIpcCloseMemHandle);
     if (acre__ipc_close(ptr, &result))
         return result;
-    if (!address)
-        return CUDA_ERROR_NOT_FOUND;
-    memcpy(&driver, &address, sizeof driver);
-    return driver(ptr);
+    return acre__shim_find(SHIM_HOOK_cuIpcCloseMemHandle, &driver) ? driver(ptr)
+                                                                   : CUDA_ERROR_NOT_FOUND;
 }
 
 /* ---- older forms, which the driver itself must see ----
@@ -137,11 +126,9 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr ptr) {
 
 CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
     CUresult (*driver)(void *, size_t, unsigned int);
-    void *address = acre__shim_driver(SHIM_HOOK_cuMemHostRegister);
     struct acre_ledger_caller before;
-    if (!address)
+    if (!acre__shim_find(SHIM_HOOK_cuMemHostRegister, &driver))
         return CUDA_ERROR_NOT_FOUND;
-    memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, "cuMemHostRegister", __builtin_return_address(0));
     CUresult result = driver(p, bytes, flags);
     if (result)
@@ -162,11 +149,9 @@ static CUresult hooks_ended(CUresult result, CUdevice dev) {
 
 CUresult cuCtxDestroy(CUcontext ctx) {
     CUresult (*driver)(CUcontext);
-    void *address = acre__shim_driver(SHIM_HOOK_cuCtxDestroy);
     struct acre_ledger_caller before;
-    if (!address)
+    if (!acre__shim_find(SHIM_HOOK_cuCtxDestroy, &driver))
         return CUDA_ERROR_NOT_FOUND;
-    memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, "cuCtxDestroy", __builtin_return_address(0));
     acre__ledger_ending();
     CUresult result = driver(ctx);
@@ -179,11 +164,9 @@ CUresult cuCtxDestroy(CUcontext ctx) {
 static CUresult hooks_primary(const char *name, enum shim_hook hook, CUdevice dev,
                               const void *caller) {
     CUresult (*driver)(CUdevice);
-    void *address = acre__shim_driver(hook);
     struct acre_ledger_caller before;
-    if (!address)
+    if (!acre__shim_find(hook, &driver))
         return CUDA_ERROR_NOT_FOUND;
-    memcpy(&driver, &address, sizeof driver);
     acre_ledger_enter(&before, name, caller);
     acre__ledger_ending();
     (void)acre__shim_table();
@@ -211,10 +194,8 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
 CUresult cuGetProcAddress_v2(const char *name, void **function_out, int version, uint64_t flags,
                              CUdriverProcAddressQueryResult *status_out) {
     CUresult (*driver)(const char *, void **, int, uint64_t, CUdriverProcAddressQueryResult *);
-    void *address = acre__shim_driver(SHIM_HOOK_cuGetProcAddress_v2);
-    if (!address)
+    if (!acre__shim_find(SHIM_HOOK_cuGetProcAddress_v2, &driver))
         return CUDA_ERROR_NOT_FOUND;
-    memcpy(&driver, &address, sizeof driver);
     CUresult result = driver(name, function_out, version, flags, status_out);
     if (!result && function_out)
         *function_out = acre_shim_swap(*function_out);
@@ -223,10 +204,8 @@ CUresult cuGetProcAddress_v2(const char *name, void **function_out, int version,
 
 CUresult cuGetProcAddress(const char *name, void **function_out, int version, uint64_t flags) {
     CUresult (*driver)(const char *, void **, int, uint64_t);
-    void *address = acre__shim_driver(SHIM_HOOK_cuGetProcAddress);
-    if (!address)
+    if (!acre__shim_find(SHIM_HOOK_cuGetProcAddress, &driver))
         return CUDA_ERROR_NOT_FOUND;
-    memcpy(&driver, &address, sizeof driver);
     CUresult result = driver(name, function_out, version, flags);
     if (!result && function_out)
         *function_out = acre_shim_swap(*function_out);

@@ -16,6 +16,8 @@ enum shim_hook {
 
 /* Returns the driver's function that a hook replaces; NULL if the driver has none. */
 void *acre__shim_driver(enum shim_hook hook);
+/* Copies it to a pointer of the function's type. Returns 0 if the driver has none. */
+int acre__shim_find(enum shim_hook hook, void *function_out);
 
 #define SHIM_PROTOTYPE(name, symbol, version, need, sticky, calls, moved, params, args)            \
     SHIM_EXPORT CUresult symbol params;

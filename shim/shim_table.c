@@ -134,8 +134,8 @@ static int shim_serves(void) {
     const char *profiler = acre__ledger_word("serve") ? acre__profiler() : NULL;
     if (profiler)
         fprintf(stderr,
-                "acre: %.200s is in this process: acre only watches, and memory stays the "
-                "driver's\n",
+                "acre: %.200s is in this process: acre only watches, and memory comes "
+                "from the driver\n",
                 profiler);
     return !profiler && acre__ledger_word("serve");
 }
@@ -195,6 +195,13 @@ void *acre__shim_driver(enum shim_hook hook) {
     return shim_find_rows() ? shim_rows[hook].driver : NULL;
 }
 
+int acre__shim_find(enum shim_hook hook, void *function_out) {
+    void *address = acre__shim_driver(hook);
+    if (address)
+        memcpy(function_out, &address, sizeof address);
+    return address != NULL;
+}
+
 void *acre_shim_swap(void *function) {
     for (size_t i = 0; function && shim_find_rows() && i < SHIM_ROWS; i++) {
         if (shim_rows[i].driver == function)
@@ -215,7 +222,7 @@ int acre__ledger_is_used(void) {
     return atomic_load_explicit(&shim.is_used, memory_order_relaxed);
 }
 
-int acre__ledger_is_passed_by(void) {
+int acre__ledger_is_driver_loaded(void) {
     struct link_map library;
     return shim_library(&library);
 }

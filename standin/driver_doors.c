@@ -128,7 +128,7 @@ void acre__standin_fail(void) {
     atomic_store_explicit(&doors.has_failed, 1, memory_order_relaxed);
 }
 
-int acre__ledger_is_passed_by(void) {
+int acre__ledger_is_driver_loaded(void) {
     return 0;
 }
 

@@ -32,6 +32,18 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 # output.
 is_sanitized() { grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$ACRE_BUILD/CMakeCache.txt"; }
 
+# Skips a test of the shim where it cannot run.
+needs_shim() {
+    if is_sanitized; then
+        echo "skipped: a gate cannot load a sanitizer's library; a plain build runs it"
+        exit 77
+    fi
+    if [ ! -f "$ACRE_BUILD/shim/libacre_shim.so" ]; then
+        echo "skipped: the shim was not built"
+        exit 77
+    fi
+}
+
 # run [NAME=VALUE...] PROGRAM ARGUMENT...: sets $rc, and the files $out and $err.
 run() {
     out=$work/out

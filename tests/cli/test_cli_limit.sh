@@ -5,14 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
 
-if is_sanitized; then
-    echo "test_cli_limit: skipped: a gate cannot load a sanitizer's library; a plain build runs it"
-    exit 77
-fi
-[ -f "$ACRE_BUILD/shim/libacre_shim.so" ] || {
-    echo "test_cli_limit: skipped: the shim was not built"
-    exit 77
-}
+needs_shim
 cases=$ACRE_BUILD/tests/standin/limit_cases
 examples=$ACRE_BUILD/examples/cuda
 mib=1048576

@@ -5,14 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
 
-if is_sanitized; then
-    echo "test_cli_watch: skipped: a gate cannot load a sanitizer's library; a plain build runs it"
-    exit 77
-fi
-[ -f "$ACRE_BUILD/shim/libacre_shim.so" ] || {
-    echo "test_cli_watch: skipped: the shim was not built"
-    exit 77
-}
+needs_shim
 export LD_LIBRARY_PATH="$ACRE_BUILD/soft"
 ways=$ACRE_BUILD/tests/standin/watch_cases
 cases=$ACRE_BUILD/tests/standin/run_cases
