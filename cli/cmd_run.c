@@ -13,25 +13,19 @@
  * the tool can still report after the program has crashed, and keeps the files that the processes
  * share. */
 #include <errno.h>
-#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/parse.h"
 #include "cli.h"
 #include "elf_static.h"
+#include "run_libraries.h"
 #include "run_limit.h"
 #include "run_watch.h"
-
-/* Path from the folder of the installed tool to the library folder; the build sets it. */
-#ifndef ACRE_TO_LIBRARIES
-#define ACRE_TO_LIBRARIES "../lib"
-#endif
 
 enum {
     RUN_KEY_STATS = 's',
@@ -49,21 +43,8 @@ enum {
     RUN_KEY_IPC,
     RUN_KEY_TRACE,
     RUN_NOT_FOUND = 127, /* the exit codes of shells and env(1) */
-    RUN_NOT_STARTED = 126,
-    RUN_FIRST_FD = 100 /* programs may rely on low descriptor numbers being free */
+    RUN_NOT_STARTED = 126
 };
-
-/* Libraries that are in one folder. */
-struct run_set {
-    const char *names[3]; /* the rest is NULL */
-    const char *folder;   /* beside the tool, or below lib/acre */
-    const char *variable; /* names another folder */
-};
-
-static const struct run_set run_standins = {
-    {"libcuda.so.1", "libcudart.so.13", NULL}, "soft", "ACRE_SOFT_LIBRARIES"};
-static const struct run_set run_shim = {
-    {"libacre_shim.so", "libacre_gate.so", "libacre_dlsym.so"}, "shim", "ACRE_SHIM_LIBRARIES"};
 
 enum run_gate { RUN_GATE_BEST, RUN_GATE_AUDIT, RUN_GATE_PRELOAD };
 
@@ -404,73 +385,6 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
-/* ---- the libraries --------------------------------------------------------------------------- */
-
-/* Returns the first library that the folder lacks, or NULL if it has all. */
-static const char *run_missing(const struct run_set *set, const char *folder) {
-    for (size_t i = 0; i < sizeof set->names / sizeof set->names[0] && set->names[i]; i++) {
-        char *path = cli_format("%s/%s", folder, set->names[i]);
-        bool is_there = access(path, R_OK) == 0;
-        free(path);
-        if (!is_there) {
-            return set->names[i];
-        }
-    }
-    return NULL;
-}
-
-/* Finds the folder of the libraries; the caller frees it. Returns NULL after a message if there is
- * none. */
-static char *run_find_libraries(const struct run_set *set) {
-    const char *named = getenv(set->variable);
-    if (named && *named) {
-        const char *missing = run_missing(set, named);
-        char *folder = missing ? NULL : realpath(named, NULL);
-        if (!folder) {
-            cli_say("%s=%s: there is no %s", set->variable, named,
-                    missing ? missing : "such folder");
-        }
-        return folder;
-    }
-    char tool[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", tool, sizeof tool - 1);
-    if (length < 0) {
-        cli_say("cannot find the path of the tool: %s; set %s to the folder of %s", strerror(errno),
-                set->variable, set->names[0]);
-        return NULL;
-    }
-    tool[length] = '\0';
-    *strrchr(tool, '/') = '\0';
-    static const char *const places[] = {"", ACRE_TO_LIBRARIES "/acre/"};
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        char *folder = cli_format("%s/%s%s", tool, places[i], set->folder);
-        if (!run_missing(set, folder)) {
-            return folder;
-        }
-        free(folder);
-    }
-    cli_say("%s and %s are neither in %s/%s nor in %s/%s%s; set %s to their folder", set->names[0],
-            set->names[1], tool, set->folder, tool, places[1], set->folder, set->variable);
-    return NULL;
-}
-
-/* Replaces a path with characters that are special in LD_PRELOAD by /proc/self/fd/N, with a
- * descriptor that the program inherits. Frees or returns `folder`. */
-static char *run_plain_folder(char *folder) {
-    if (!strpbrk(folder, " \t\n:;$")) {
-        return folder;
-    }
-    int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int kept = fd < 0 ? -1 : fcntl(fd, F_DUPFD, RUN_FIRST_FD);
-    free(folder);
-    if (kept < 0) {
-        cli_say("cannot open the folder of acre's libraries: %s", strerror(errno));
-        return NULL;
-    }
-    close(fd);
-    return cli_format("/proc/self/fd/%d", kept);
-}
-
 /* ---- the program ----------------------------------------------------------------------------- */
 
 static void run_set(const char *name, char *value) {
@@ -610,31 +524,6 @@ static void run_set_environment(const struct run_args *args) {
     }
 }
 
-static bool run_can_start(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
-}
-
-/* Whether the program is linked statically, so that no loader preloads the libraries. Searches PATH
- * as execvp does. */
-static bool run_is_static(const char *program) {
-    const char *folders = getenv("PATH");
-    if (strchr(program, '/')) {
-        return elf_is_static(program);
-    }
-    for (folders = folders ? folders : "/bin:/usr/bin";; folders++) {
-        size_t length = strcspn(folders, ":");
-        char *path =
-            cli_format("%.*s/%s", length ? (int)length : 1, length ? folders : ".", program);
-        bool is_there = run_can_start(path), is_static = is_there && elf_is_static(path);
-        free(path);
-        folders += length;
-        if (is_there || !*folders) {
-            return is_static;
-        }
-    }
-}
-
 /* Replaces this process by the program. Returns an exit code if that fails. */
 static int run_start(const void *user) {
     const struct run_args *args = user;
@@ -647,11 +536,6 @@ static int run_start(const void *user) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static char *run_find_folder(const struct run_set *set) {
-    char *folder = run_find_libraries(set);
-    return folder ? run_plain_folder(folder) : NULL;
-}
-
 /* Whether the program runs on the soft device: as the options say, else if there is no GPU. */
 static bool run_is_soft(const struct run_args *args) {
     if (args->is_watched || (args->device && strcmp(args->device, "cuda") == 0)) {
@@ -662,7 +546,7 @@ static bool run_is_soft(const struct run_args *args) {
         (outer && strstr(outer, ",soft"))) {
         return true;
     }
-    bool is_soft = !run_limit_has_gpu();
+    bool is_soft = !run_has_gpu();
     if (is_soft && args->limit) {
         cli_say("NVIDIA's driver has no device here: the program runs on the soft device");
     }
@@ -681,8 +565,8 @@ static int run_choose_libraries(struct run_args *args) {
     if (is_soft && (args->defers || args->zeroes || args->ipc_is_real)) {
         cli_say("--free, --zero and --ipc change nothing on the soft device");
     }
-    args->shim = has_shim ? run_find_folder(&run_shim) : NULL;
-    args->standins = is_soft ? run_find_folder(&run_standins) : NULL;
+    args->shim = has_shim ? run_find_libraries(&run_shim) : NULL;
+    args->standins = is_soft ? run_find_libraries(&run_standins) : NULL;
     return (has_shim && !args->shim) || (is_soft && !args->standins) ? CLI_CANNOT : CLI_OK;
 }
 
@@ -725,7 +609,7 @@ int cmd_run(int argc, char **argv) {
                 args.device);
         return CLI_CANNOT;
     }
-    if (run_is_static(args.program[0])) {
+    if (elf_is_static_program(args.program[0])) {
         cli_say("%.200s is linked statically: acre cannot preload libraries, so the program does "
                 "not see them (programs that it starts do); link it dynamically",
                 args.program[0]);

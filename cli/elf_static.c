@@ -4,9 +4,12 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "cli.h"
 
 /* More than any linker writes; further entries are ignored. */
 enum { ELF_SEGMENTS = 256, ELF_DYNAMIC_ENTRIES = 512 };
@@ -58,4 +61,27 @@ bool elf_is_static(const char *path) {
     bool is_static = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && elf_fd_is_static(fd);
     close(fd);
     return is_static;
+}
+
+static bool elf_can_start(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
+}
+
+bool elf_is_static_program(const char *program) {
+    const char *folders = getenv("PATH");
+    if (strchr(program, '/')) {
+        return elf_is_static(program);
+    }
+    for (folders = folders ? folders : "/bin:/usr/bin";; folders++) {
+        size_t length = strcspn(folders, ":");
+        char *path =
+            cli_format("%.*s/%s", length ? (int)length : 1, length ? folders : ".", program);
+        bool is_there = elf_can_start(path), is_static = is_there && elf_is_static(path);
+        free(path);
+        folders += length;
+        if (is_there || !*folders) {
+            return is_static;
+        }
+    }
 }

@@ -9,4 +9,8 @@
  * such as scripts. */
 bool elf_is_static(const char *path);
 
+/* Whether a program is linked statically, so that no loader preloads libraries for it. Searches
+ * PATH as execvp does. */
+bool elf_is_static_program(const char *program);
+
 #endif

@@ -2,7 +2,6 @@
 #include "run_limit.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -136,36 +134,4 @@ struct limit_file *run_limit_find(pid_t pid, pid_t *tool_out) {
     }
     *tool_out = (pid_t)tool;
     return limit_map((pid_t)tool, fd);
-}
-
-/* ---- the driver ------------------------------------------------------------------------------ */
-
-static bool limit_has_device(void) {
-    int (*init)(unsigned) = NULL, (*get_count)(int *) = NULL, count = 0;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    void *found[2] = {library ? dlsym(library, "cuInit") : NULL,
-                      library ? dlsym(library, "cuDeviceGetCount") : NULL};
-    if (!found[0] || !found[1]) {
-        return false;
-    }
-    memcpy(&init, &found[0], sizeof init);
-    memcpy(&get_count, &found[1], sizeof get_count);
-    return init(0) == 0 && get_count(&count) == 0 && count > 0;
-}
-
-/* The driver itself is asked only without the files of its devices: its start takes a tenth of a
- * second. Then in a process of its own: it starts threads and opens files that the tool does not
- * need. */
-bool run_limit_has_gpu(void) {
-    int status = 1;
-    if (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0) {
-        return true;
-    }
-    pid_t child = fork();
-    if (child == 0) {
-        _exit(limit_has_device() ? 0 : 1);
-    }
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }

@@ -16,7 +16,4 @@ int run_limit_create(uint64_t bytes, bool is_each);
  * message. *tool_out is the process of `acre run`. */
 struct limit_file *run_limit_find(pid_t pid, pid_t *tool_out);
 
-/* Returns true if NVIDIA's driver can be loaded and has a device. */
-bool run_limit_has_gpu(void);
-
 #endif

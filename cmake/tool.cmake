@@ -47,7 +47,7 @@ add_dependencies(acre_product acre_cli)
 # `acre run` finds the stand-ins relative to itself. Only one file has the path, so that a change of
 # the install folders recompiles one file.
 file(RELATIVE_PATH to_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-set_source_files_properties(cli/cmd_run.c PROPERTIES
+set_source_files_properties(cli/run_libraries.c PROPERTIES
     COMPILE_DEFINITIONS "ACRE_TO_LIBRARIES=\"${to_libraries}\"")
 # The installed tool finds its library in the same way, under any prefix.
 set_target_properties(acre_cli PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})

@@ -63,14 +63,25 @@ static int64_t limit_self(void) {
 
 /* ---- the lock ---- */
 
-static void limit_lock(struct limit_file *file) {
-    if (pthread_mutex_lock(&file->lock) != EOWNERDEAD)
-        return;
+/* The process that held the lock has died: its sum may be half changed. */
+static void limit_repair(struct limit_file *file) {
     uint64_t sum = 0;
     for (int i = 0; i < LIMIT_SLOTS; i++)
         sum += limit_load(&file->slots[i].used);
     limit_store(&file->used, sum);
     (void)pthread_mutex_consistent(&file->lock);
+}
+
+static void limit_lock(struct limit_file *file) {
+    if (pthread_mutex_lock(&file->lock) == EOWNERDEAD)
+        limit_repair(file);
+}
+
+static int limit_try_lock(struct limit_file *file) {
+    int error = pthread_mutex_trylock(&file->lock);
+    if (error == EOWNERDEAD)
+        limit_repair(file);
+    return !error || error == EOWNERDEAD;
 }
 
 static void limit_unlock(struct limit_file *file) {
@@ -88,6 +99,7 @@ static void limit_take_back(struct limit_file *file, struct limit_slot *slot, ui
 /* The bytes go before the pid, so that a process that dies here leaves none in a free slot. */
 static void limit_drop(struct limit_file *file, struct limit_slot *slot) {
     limit_take_back(file, slot, UINT64_MAX);
+    limit_store(&slot->other, 0);
     atomic_store_explicit(&slot->pid, 0, memory_order_relaxed);
 }
 
@@ -180,6 +192,26 @@ int acre__limit_file_charge(struct limit_file *file, struct limit_slot *slot, ui
     }
     limit_unlock(file);
     return has_room;
+}
+
+void acre__limit_file_force(struct limit_file *file, struct limit_slot *slot, uint64_t bytes) {
+    limit_lock(file);
+    limit_store(&slot->used, limit_load(&slot->used) + bytes);
+    limit_store(&file->used, limit_load(&file->used) + bytes);
+    limit_unlock(file);
+}
+
+void acre__limit_set_other(struct limit_file *file, struct limit_slot *slot, uint64_t used,
+                           uint64_t other) {
+    if (!limit_try_lock(file))
+        return;
+    if (limit_load(&slot->used) == used) {
+        uint64_t before = limit_load(&slot->other);
+        limit_store(&slot->other, other);
+        limit_store(&slot->used, limit_above_zero(used, before) + other);
+        limit_store(&file->used, limit_above_zero(limit_load(&file->used), before) + other);
+    }
+    limit_unlock(file);
 }
 
 void acre__limit_refund(struct limit_file *file, struct limit_slot *slot, uint64_t bytes) {

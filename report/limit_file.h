@@ -22,13 +22,15 @@
 
 enum {
     LIMIT_SLOTS = 1024, /* processes that have used CUDA and have not ended */
-    LIMIT_EACH = 1      /* flag: each process has the whole limit for itself */
+    LIMIT_EACH = 1,     /* flag: each process has the whole limit for itself */
+    LIMIT_ALL = 2       /* flag: `acre run` charges contexts and modules */
 };
 
 struct limit_slot {
     _Atomic int64_t pid;    /* 0: free */
     _Atomic uint64_t start; /* of the process, in clock ticks since boot: a pid may be used again */
-    _Atomic uint64_t used;  /* bytes */
+    _Atomic uint64_t used;  /* bytes, with `other` */
+    _Atomic uint64_t other; /* bytes of contexts, modules and the like (LIMIT_ALL) */
 };
 
 struct limit_file {
@@ -56,6 +58,12 @@ void acre__limit_leave(struct limit_file *file);
 
 /* Adds bytes to the slot and returns 1, or returns 0 if the limit would be exceeded. */
 int acre__limit_file_charge(struct limit_file *file, struct limit_slot *slot, uint64_t bytes);
+/* Adds bytes that are in use already, whatever the limit. */
+void acre__limit_file_force(struct limit_file *file, struct limit_slot *slot, uint64_t bytes);
+/* Sets `other` of a slot, whatever the limit. Does nothing if a process holds the lock, or if the
+ * slot has `used` no more. */
+void acre__limit_set_other(struct limit_file *file, struct limit_slot *slot, uint64_t used,
+                           uint64_t other);
 void acre__limit_refund(struct limit_file *file, struct limit_slot *slot, uint64_t bytes);
 
 /* Returns how many bytes a charge to the slot may have now; slot NULL: a process without one. */

@@ -4,69 +4,92 @@
  *
  * A context that is destroyed takes its arrays with it. The driver does not check a stale handle,
  * so the ledger does not notice, and lists them as not freed. */
+#include <string.h>
+
 #include "caller.h"
 #include "shim_array_bytes.h"
 #include "shim_hooks.h"
+#include "shim_limit.h"
 #include "shim_serve.h"
 
-/* Records an array, or that it was refused. `handle` is where the driver has put it. */
-static CUresult arrays_made(const struct acre_ledger_caller *before, CUresult result,
-                            void *const *handle, const struct shim_array3d *array,
-                            unsigned levels) {
-    uint64_t bytes = array ? acre__array_bytes(array, levels) : 0;
+/* A call that creates an array. */
+struct arrays_request {
+    enum shim_hook hook;
+    const char *name;
+    void **handle_out;
+    const void *descriptor;    /* the program's, of the call's own type */
+    struct shim_array3d array; /* a copy of it, or zeros */
+    unsigned int levels;
+};
+
+static CUresult arrays_call(const struct arrays_request *request, void *driver) {
+    CUresult (*create)(void **, const void *);
+    CUresult (*create_levels)(void **, const void *, unsigned int);
+    memcpy(&create, &driver, sizeof create);
+    memcpy(&create_levels, &driver, sizeof create_levels);
+    return request->hook == SHIM_HOOK_cuMipmappedArrayCreate
+               ? create_levels(request->handle_out, request->descriptor, request->levels)
+               : create(request->handle_out, request->descriptor);
+}
+
+/* Calls the driver, with the bytes charged to a limit, and with room made by acre if need be. */
+static CUresult arrays_create(const struct arrays_request *request, void *driver, uint64_t bytes) {
+    int is_limited = acre__limit_is_on() && request->handle_out;
+    if (is_limited && !acre__limit_take_array(bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = arrays_call(request, driver);
+    for (int i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && acre__serve_make_room(i); i++)
+        result = arrays_call(request, driver);
+    if (is_limited)
+        acre__limit_made_array(result ? NULL : *request->handle_out, bytes);
+    return result;
+}
+
+/* Creates an array, and records it, or that it was refused. */
+static CUresult arrays_make(const struct arrays_request *request, const void *caller) {
+    struct acre_ledger_caller before;
+    void *driver = acre__shim_driver(request->hook);
+    if (!driver)
+        return CUDA_ERROR_NOT_FOUND;
+    acre_ledger_enter(&before, request->name, caller);
+    (void)acre__shim_table(); /* the ledger queries the driver */
+    uint64_t bytes = request->descriptor ? acre__array_bytes(&request->array, request->levels) : 0;
+    CUresult result = arrays_create(request, driver, bytes);
     if (result)
         acre__ledger_refuse(RUN_ARRAY);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         acre__ledger_request(RUN_ARRAY, bytes);
         acre__ledger_why_memory(bytes);
     }
-    if (!result && handle && *handle)
-        acre__ledger_add(RUN_ARRAY, (uintptr_t)*handle, bytes);
-    return acre__ledger_end(before, result);
+    if (!result && request->handle_out && *request->handle_out)
+        acre__ledger_add(RUN_ARRAY, (uintptr_t)*request->handle_out, bytes);
+    return acre__ledger_end(&before, result);
 }
 
 CUresult cuArrayCreate_v2(void **handle_out, const struct shim_array *array) {
-    CUresult (*driver)(void **, const struct shim_array *);
-    struct acre_ledger_caller before;
-    if (!acre__shim_find(SHIM_HOOK_cuArrayCreate_v2, &driver))
-        return CUDA_ERROR_NOT_FOUND;
-    acre_ledger_enter(&before, "cuArrayCreate", __builtin_return_address(0));
-    (void)acre__shim_table(); /* the ledger queries the driver */
-    CUresult result = driver(handle_out, array);
-    for (int i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && acre__serve_make_room(i); i++)
-        result = driver(handle_out, array);
-    struct shim_array3d copy = {0};
+    struct arrays_request request = {
+        SHIM_HOOK_cuArrayCreate_v2, "cuArrayCreate", handle_out, array, {0}, 1};
     if (array)
-        copy = (struct shim_array3d){array->width,  array->height,   0,
-                                     array->format, array->channels, 0};
-    return arrays_made(&before, result, handle_out, &copy, 1);
+        request.array = (struct shim_array3d){array->width,  array->height,   0,
+                                              array->format, array->channels, 0};
+    return arrays_make(&request, __builtin_return_address(0));
 }
 
 CUresult cuArray3DCreate_v2(void **handle_out, const struct shim_array3d *array) {
-    CUresult (*driver)(void **, const struct shim_array3d *);
-    struct acre_ledger_caller before;
-    if (!acre__shim_find(SHIM_HOOK_cuArray3DCreate_v2, &driver))
-        return CUDA_ERROR_NOT_FOUND;
-    acre_ledger_enter(&before, "cuArray3DCreate", __builtin_return_address(0));
-    (void)acre__shim_table();
-    CUresult result = driver(handle_out, array);
-    for (int i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && acre__serve_make_room(i); i++)
-        result = driver(handle_out, array);
-    return arrays_made(&before, result, handle_out, array, 1);
+    struct arrays_request request = {
+        SHIM_HOOK_cuArray3DCreate_v2, "cuArray3DCreate", handle_out, array, {0}, 1};
+    if (array)
+        request.array = *array;
+    return arrays_make(&request, __builtin_return_address(0));
 }
 
 CUresult cuMipmappedArrayCreate(void **handle_out, const struct shim_array3d *array,
                                 unsigned int levels) {
-    CUresult (*driver)(void **, const struct shim_array3d *, unsigned int);
-    struct acre_ledger_caller before;
-    if (!acre__shim_find(SHIM_HOOK_cuMipmappedArrayCreate, &driver))
-        return CUDA_ERROR_NOT_FOUND;
-    acre_ledger_enter(&before, "cuMipmappedArrayCreate", __builtin_return_address(0));
-    (void)acre__shim_table();
-    CUresult result = driver(handle_out, array, levels);
-    for (int i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && acre__serve_make_room(i); i++)
-        result = driver(handle_out, array, levels);
-    return arrays_made(&before, result, handle_out, array, levels);
+    struct arrays_request request = {
+        SHIM_HOOK_cuMipmappedArrayCreate, "cuMipmappedArrayCreate", handle_out, array, {0}, levels};
+    if (array)
+        request.array = *array;
+    return arrays_make(&request, __builtin_return_address(0));
 }
 
 static CUresult arrays_destroy(enum shim_hook hook, const char *name, void *handle,
@@ -79,6 +102,8 @@ static CUresult arrays_destroy(enum shim_hook hook, const char *name, void *hand
     (void)acre__shim_table();
     struct ledger_entry *entry = acre__ledger_take(RUN_ARRAY, (uintptr_t)handle);
     CUresult result = driver(handle);
+    if (!result && acre__limit_is_on())
+        acre__limit_freed_array(handle);
     acre__ledger_settle(RUN_ARRAY, (uintptr_t)handle, entry, result);
     return acre__ledger_end(&before, result);
 }

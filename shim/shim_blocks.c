@@ -2,6 +2,7 @@
  *
  * Locks: one mutex, never held during another call. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "shim_serve.h"
@@ -16,6 +17,7 @@ static struct {
     pthread_mutex_t lock;
     struct acre__tree live, ranges;
     uint64_t ids;
+    _Atomic unsigned sync; /* live blocks with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
 } blocks = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Ids of the driver's own memory are small numbers. */
@@ -37,12 +39,23 @@ int acre__blocks_add(struct serve_device *device, CUdeviceptr address, size_t by
     return 1;
 }
 
+/* Called with the lock held. */
+static void blocks_insert(struct serve_block *block) {
+    acre__tree_insert(&blocks.live, &block->node);
+    blocks.sync += block->is_sync ? 1 : 0;
+}
+
+static void blocks_remove(struct serve_block *block) {
+    acre__tree_remove(&blocks.live, &block->node);
+    blocks.sync -= block->is_sync ? 1 : 0;
+}
+
 static struct serve_block *blocks_take(CUdeviceptr address, int is_import) {
     pthread_mutex_lock(&blocks.lock);
     struct serve_block *block =
         acre__tree_entry(acre__tree_find(&blocks.live, address), struct serve_block, node);
     if (block && block->is_import == is_import)
-        acre__tree_remove(&blocks.live, &block->node);
+        blocks_remove(block);
     else
         block = NULL;
     pthread_mutex_unlock(&blocks.lock);
@@ -59,7 +72,7 @@ void acre__blocks_end_import(CUdeviceptr address) {
 
 void acre__blocks_put_back(struct serve_block *block) {
     pthread_mutex_lock(&blocks.lock);
-    acre__tree_insert(&blocks.live, &block->node);
+    blocks_insert(block);
     pthread_mutex_unlock(&blocks.lock);
 }
 
@@ -82,15 +95,22 @@ int acre__blocks_find(CUdeviceptr address, struct serve_block *out) {
 void acre__blocks_set_sync(CUdeviceptr address, int is_sync) {
     pthread_mutex_lock(&blocks.lock);
     struct serve_block *block = blocks_at(address);
-    if (block)
+    if (block && block->is_sync != is_sync) {
         block->is_sync = is_sync;
+        blocks.sync += is_sync ? 1 : -1U;
+    }
     pthread_mutex_unlock(&blocks.lock);
+}
+
+int acre__blocks_any_sync(void) {
+    return atomic_load_explicit(&blocks.sync, memory_order_relaxed) != 0;
 }
 
 void acre__blocks_forget(const struct serve_device *device) {
     if (!device) { /* the parent may have held the lock */
         pthread_mutex_init(&blocks.lock, NULL);
         blocks.live = blocks.ranges = (struct acre__tree){0};
+        blocks.sync = 0;
         return;
     }
     pthread_mutex_lock(&blocks.lock);
@@ -99,7 +119,7 @@ void acre__blocks_forget(const struct serve_device *device) {
         struct serve_block *block = acre__tree_entry(node, struct serve_block, node);
         next = acre__tree_next(&blocks.live, node);
         if (block->device == device) {
-            acre__tree_remove(&blocks.live, node);
+            blocks_remove(block);
             free(block);
         }
     }

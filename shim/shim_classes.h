@@ -1,6 +1,8 @@
 /* The class of every function that the driver's library exports: what the shim does with its calls.
  *
- *   HOOK   has a hook of its own (shim_hooks.c, shim_arrays.c), which records or serves memory
+ *   HOOK   has a hook of its own (shim_hooks.c, shim_arrays.c), which records or serves memory; or
+ *          one that calls again when out of memory (shim_retry.c), or that may wait
+ *          (shim_memops.c)
  *   COUNT  gets or frees memory that the shim does not record. Its calls are counted
  *          (shim_count.c), so that a report can say what it does not contain
  *   PASS   does neither. The program calls the driver
@@ -83,6 +85,73 @@
     HOOK(cuIpcOpenMemHandle)                                                                       \
     HOOK(cuIpcOpenMemHandle_v2)                                                                    \
     HOOK(cuIpcCloseMemHandle)                                                                      \
+    HOOK(cuModuleLoad)                                                                             \
+    HOOK(cuModuleLoadFatBinary)                                                                    \
+    HOOK(cuLibraryLoadData)                                                                        \
+    HOOK(cuLibraryLoadFromFile)                                                                    \
+    HOOK(cuCtxSetLimit)                                                                            \
+    HOOK(cuGraphInstantiate)                                                                       \
+    HOOK(cuGraphInstantiate_v2)                                                                    \
+    HOOK(cuGraphInstantiateWithParams)                                                             \
+    HOOK(cuGraphInstantiateWithParams_ptsz)                                                        \
+    HOOK(cuGraphUpload)                                                                            \
+    HOOK(cuGraphUpload_ptsz)                                                                       \
+    HOOK(cuGraphLaunch)                                                                            \
+    HOOK(cuGraphLaunch_ptsz)                                                                       \
+    HOOK(cuLaunchKernel)                                                                           \
+    HOOK(cuLaunchKernel_ptsz)                                                                      \
+    HOOK(cuLaunchKernelEx)                                                                         \
+    HOOK(cuLaunchKernelEx_ptsz)                                                                    \
+    HOOK(cuLaunchCooperativeKernel)                                                                \
+    HOOK(cuLaunchCooperativeKernel_ptsz)                                                           \
+    HOOK(cuModuleGetFunction)                                                                      \
+    HOOK(cuModuleGetGlobal_v2)                                                                     \
+    HOOK(cuKernelGetFunction)                                                                      \
+    HOOK(cuLibraryGetModule)                                                                       \
+    HOOK(cuLibraryGetGlobal)                                                                       \
+    HOOK(cuFuncLoad)                                                                               \
+    HOOK(cuFuncGetAttribute)                                                                       \
+    HOOK(cuFuncSetAttribute)                                                                       \
+    HOOK(cuMemcpy)                                                                                 \
+    HOOK(cuMemcpy_ptds)                                                                            \
+    HOOK(cuMemcpyPeer)                                                                             \
+    HOOK(cuMemcpyPeer_ptds)                                                                        \
+    HOOK(cuMemcpyHtoD_v2)                                                                          \
+    HOOK(cuMemcpyHtoD_v2_ptds)                                                                     \
+    HOOK(cuMemcpyDtoH_v2)                                                                          \
+    HOOK(cuMemcpyDtoH_v2_ptds)                                                                     \
+    HOOK(cuMemcpyDtoD_v2)                                                                          \
+    HOOK(cuMemcpyDtoD_v2_ptds)                                                                     \
+    HOOK(cuMemcpyDtoA_v2)                                                                          \
+    HOOK(cuMemcpyDtoA_v2_ptds)                                                                     \
+    HOOK(cuMemcpyAtoD_v2)                                                                          \
+    HOOK(cuMemcpyAtoD_v2_ptds)                                                                     \
+    HOOK(cuMemcpyHtoA_v2)                                                                          \
+    HOOK(cuMemcpyHtoA_v2_ptds)                                                                     \
+    HOOK(cuMemcpyAtoH_v2)                                                                          \
+    HOOK(cuMemcpyAtoH_v2_ptds)                                                                     \
+    HOOK(cuMemcpyAtoA_v2)                                                                          \
+    HOOK(cuMemcpyAtoA_v2_ptds)                                                                     \
+    HOOK(cuMemcpy2D_v2)                                                                            \
+    HOOK(cuMemcpy2D_v2_ptds)                                                                       \
+    HOOK(cuMemcpy2DUnaligned_v2)                                                                   \
+    HOOK(cuMemcpy2DUnaligned_v2_ptds)                                                              \
+    HOOK(cuMemcpy3D_v2)                                                                            \
+    HOOK(cuMemcpy3D_v2_ptds)                                                                       \
+    HOOK(cuMemcpy3DPeer)                                                                           \
+    HOOK(cuMemcpy3DPeer_ptds)                                                                      \
+    HOOK(cuMemsetD8_v2)                                                                            \
+    HOOK(cuMemsetD8_v2_ptds)                                                                       \
+    HOOK(cuMemsetD16_v2)                                                                           \
+    HOOK(cuMemsetD16_v2_ptds)                                                                      \
+    HOOK(cuMemsetD32_v2)                                                                           \
+    HOOK(cuMemsetD32_v2_ptds)                                                                      \
+    HOOK(cuMemsetD2D8_v2)                                                                          \
+    HOOK(cuMemsetD2D8_v2_ptds)                                                                     \
+    HOOK(cuMemsetD2D16_v2)                                                                         \
+    HOOK(cuMemsetD2D16_v2_ptds)                                                                    \
+    HOOK(cuMemsetD2D32_v2)                                                                         \
+    HOOK(cuMemsetD2D32_v2_ptds)                                                                    \
     /* arrays in their old form with 32-bit sizes, and memory mapped to sparse arrays */           \
     COUNT(cuArrayCreate)                                                                           \
     COUNT(cuArray3DCreate)                                                                         \
@@ -119,12 +188,6 @@
     /* memory of graphs */                                                                         \
     COUNT(cuGraphAddMemAllocNode)                                                                  \
     COUNT(cuGraphAddMemFreeNode)                                                                   \
-    COUNT(cuGraphInstantiate)                                                                      \
-    COUNT(cuGraphInstantiate_v2)                                                                   \
-    COUNT(cuGraphInstantiateWithParams)                                                            \
-    COUNT(cuGraphInstantiateWithParams_ptsz)                                                       \
-    COUNT(cuGraphUpload)                                                                           \
-    COUNT(cuGraphUpload_ptsz)                                                                      \
     COUNT(cuGraphExecDestroy)                                                                      \
     COUNT(cuDeviceGraphMemTrim)                                                                    \
     /* contexts beyond the primary one, and what a context reserves */                             \
@@ -140,13 +203,8 @@
     COUNT(cuGreenCtxDestroy)                                                                       \
     COUNT(cuCtxAttach)                                                                             \
     COUNT(cuCtxDetach)                                                                             \
-    COUNT(cuCtxSetLimit)                                                                           \
     /* code and its global variables */                                                            \
-    COUNT(cuModuleLoad)                                                                            \
-    COUNT(cuModuleLoadFatBinary)                                                                   \
     COUNT(cuModuleUnload)                                                                          \
-    COUNT(cuLibraryLoadData)                                                                       \
-    COUNT(cuLibraryLoadFromFile)                                                                   \
     COUNT(cuLibraryUnload)                                                                         \
     /* pools */                                                                                    \
     /* all others */                                                                               \
@@ -245,13 +303,10 @@
     PASS(cuEventRecord_ptsz)                                                                       \
     PASS(cuEventSynchronize)                                                                       \
     PASS(cuFlushGPUDirectRDMAWrites)                                                               \
-    PASS(cuFuncGetAttribute)                                                                       \
     PASS(cuFuncGetModule)                                                                          \
     PASS(cuFuncGetName)                                                                            \
     PASS(cuFuncGetParamInfo)                                                                       \
     PASS(cuFuncIsLoaded)                                                                           \
-    PASS(cuFuncLoad)                                                                               \
-    PASS(cuFuncSetAttribute)                                                                       \
     PASS(cuFuncSetBlockShape)                                                                      \
     PASS(cuFuncSetCacheConfig)                                                                     \
     PASS(cuFuncSetSharedMemConfig)                                                                 \
@@ -332,8 +387,6 @@
     PASS(cuGraphKernelNodeSetAttribute)                                                            \
     PASS(cuGraphKernelNodeSetParams)                                                               \
     PASS(cuGraphKernelNodeSetParams_v2)                                                            \
-    PASS(cuGraphLaunch)                                                                            \
-    PASS(cuGraphLaunch_ptsz)                                                                       \
     PASS(cuGraphMemAllocNodeGetParams)                                                             \
     PASS(cuGraphMemFreeNodeGetParams)                                                              \
     PASS(cuGraphMemcpyNodeGetParams)                                                               \
@@ -373,30 +426,21 @@
     PASS(cuIpcGetEventHandle)                                                                      \
     PASS(cuIpcOpenEventHandle)                                                                     \
     PASS(cuKernelGetAttribute)                                                                     \
-    PASS(cuKernelGetFunction)                                                                      \
     PASS(cuKernelGetLibrary)                                                                       \
     PASS(cuKernelGetName)                                                                          \
     PASS(cuKernelGetParamInfo)                                                                     \
     PASS(cuKernelSetAttribute)                                                                     \
     PASS(cuKernelSetCacheConfig)                                                                   \
     PASS(cuLaunch)                                                                                 \
-    PASS(cuLaunchCooperativeKernel)                                                                \
     PASS(cuLaunchCooperativeKernelMultiDevice)                                                     \
-    PASS(cuLaunchCooperativeKernel_ptsz)                                                           \
     PASS(cuLaunchGrid)                                                                             \
     PASS(cuLaunchGridAsync)                                                                        \
     PASS(cuLaunchHostFunc)                                                                         \
     PASS(cuLaunchHostFunc_ptsz)                                                                    \
-    PASS(cuLaunchKernel)                                                                           \
-    PASS(cuLaunchKernelEx)                                                                         \
-    PASS(cuLaunchKernelEx_ptsz)                                                                    \
-    PASS(cuLaunchKernel_ptsz)                                                                      \
     PASS(cuLibraryEnumerateKernels)                                                                \
-    PASS(cuLibraryGetGlobal)                                                                       \
     PASS(cuLibraryGetKernel)                                                                       \
     PASS(cuLibraryGetKernelCount)                                                                  \
     PASS(cuLibraryGetManaged)                                                                      \
-    PASS(cuLibraryGetModule)                                                                       \
     PASS(cuLibraryGetUnifiedFunction)                                                              \
     PASS(cuLinkAddData)                                                                            \
     PASS(cuLinkAddData_v2)                                                                         \
@@ -447,16 +491,11 @@
     PASS(cuMemRangeGetAttributes)                                                                  \
     PASS(cuMemSetAccess)                                                                           \
     PASS(cuMemSetMemPool)                                                                          \
-    PASS(cuMemcpy)                                                                                 \
     PASS(cuMemcpy2D)                                                                               \
     PASS(cuMemcpy2DAsync)                                                                          \
     PASS(cuMemcpy2DAsync_v2)                                                                       \
     PASS(cuMemcpy2DAsync_v2_ptsz)                                                                  \
     PASS(cuMemcpy2DUnaligned)                                                                      \
-    PASS(cuMemcpy2DUnaligned_v2)                                                                   \
-    PASS(cuMemcpy2DUnaligned_v2_ptds)                                                              \
-    PASS(cuMemcpy2D_v2)                                                                            \
-    PASS(cuMemcpy2D_v2_ptds)                                                                       \
     PASS(cuMemcpy3D)                                                                               \
     PASS(cuMemcpy3DAsync)                                                                          \
     PASS(cuMemcpy3DAsync_v2)                                                                       \
@@ -465,100 +504,63 @@
     PASS(cuMemcpy3DBatchAsync_ptsz)                                                                \
     PASS(cuMemcpy3DBatchAsync_v2)                                                                  \
     PASS(cuMemcpy3DBatchAsync_v2_ptsz)                                                             \
-    PASS(cuMemcpy3DPeer)                                                                           \
     PASS(cuMemcpy3DPeerAsync)                                                                      \
     PASS(cuMemcpy3DPeerAsync_ptsz)                                                                 \
-    PASS(cuMemcpy3DPeer_ptds)                                                                      \
-    PASS(cuMemcpy3D_v2)                                                                            \
-    PASS(cuMemcpy3D_v2_ptds)                                                                       \
     PASS(cuMemcpyAsync)                                                                            \
     PASS(cuMemcpyAsync_ptsz)                                                                       \
     PASS(cuMemcpyAtoA)                                                                             \
-    PASS(cuMemcpyAtoA_v2)                                                                          \
-    PASS(cuMemcpyAtoA_v2_ptds)                                                                     \
     PASS(cuMemcpyAtoD)                                                                             \
-    PASS(cuMemcpyAtoD_v2)                                                                          \
-    PASS(cuMemcpyAtoD_v2_ptds)                                                                     \
     PASS(cuMemcpyAtoH)                                                                             \
     PASS(cuMemcpyAtoHAsync)                                                                        \
     PASS(cuMemcpyAtoHAsync_v2)                                                                     \
     PASS(cuMemcpyAtoHAsync_v2_ptsz)                                                                \
-    PASS(cuMemcpyAtoH_v2)                                                                          \
-    PASS(cuMemcpyAtoH_v2_ptds)                                                                     \
     PASS(cuMemcpyBatchAsync)                                                                       \
     PASS(cuMemcpyBatchAsync_ptsz)                                                                  \
     PASS(cuMemcpyBatchAsync_v2)                                                                    \
     PASS(cuMemcpyBatchAsync_v2_ptsz)                                                               \
     PASS(cuMemcpyDtoA)                                                                             \
-    PASS(cuMemcpyDtoA_v2)                                                                          \
-    PASS(cuMemcpyDtoA_v2_ptds)                                                                     \
     PASS(cuMemcpyDtoD)                                                                             \
     PASS(cuMemcpyDtoDAsync)                                                                        \
     PASS(cuMemcpyDtoDAsync_v2)                                                                     \
     PASS(cuMemcpyDtoDAsync_v2_ptsz)                                                                \
-    PASS(cuMemcpyDtoD_v2)                                                                          \
-    PASS(cuMemcpyDtoD_v2_ptds)                                                                     \
     PASS(cuMemcpyDtoH)                                                                             \
     PASS(cuMemcpyDtoHAsync)                                                                        \
     PASS(cuMemcpyDtoHAsync_v2)                                                                     \
     PASS(cuMemcpyDtoHAsync_v2_ptsz)                                                                \
-    PASS(cuMemcpyDtoH_v2)                                                                          \
-    PASS(cuMemcpyDtoH_v2_ptds)                                                                     \
     PASS(cuMemcpyHtoA)                                                                             \
     PASS(cuMemcpyHtoAAsync)                                                                        \
     PASS(cuMemcpyHtoAAsync_v2)                                                                     \
     PASS(cuMemcpyHtoAAsync_v2_ptsz)                                                                \
-    PASS(cuMemcpyHtoA_v2)                                                                          \
-    PASS(cuMemcpyHtoA_v2_ptds)                                                                     \
     PASS(cuMemcpyHtoD)                                                                             \
     PASS(cuMemcpyHtoDAsync)                                                                        \
     PASS(cuMemcpyHtoDAsync_v2)                                                                     \
     PASS(cuMemcpyHtoDAsync_v2_ptsz)                                                                \
-    PASS(cuMemcpyHtoD_v2)                                                                          \
-    PASS(cuMemcpyHtoD_v2_ptds)                                                                     \
-    PASS(cuMemcpyPeer)                                                                             \
     PASS(cuMemcpyPeerAsync)                                                                        \
     PASS(cuMemcpyPeerAsync_ptsz)                                                                   \
-    PASS(cuMemcpyPeer_ptds)                                                                        \
-    PASS(cuMemcpy_ptds)                                                                            \
     PASS(cuMemsetD16)                                                                              \
     PASS(cuMemsetD16Async)                                                                         \
     PASS(cuMemsetD16Async_ptsz)                                                                    \
-    PASS(cuMemsetD16_v2)                                                                           \
-    PASS(cuMemsetD16_v2_ptds)                                                                      \
     PASS(cuMemsetD2D16)                                                                            \
     PASS(cuMemsetD2D16Async)                                                                       \
     PASS(cuMemsetD2D16Async_ptsz)                                                                  \
-    PASS(cuMemsetD2D16_v2)                                                                         \
-    PASS(cuMemsetD2D16_v2_ptds)                                                                    \
     PASS(cuMemsetD2D32)                                                                            \
     PASS(cuMemsetD2D32Async)                                                                       \
     PASS(cuMemsetD2D32Async_ptsz)                                                                  \
-    PASS(cuMemsetD2D32_v2)                                                                         \
-    PASS(cuMemsetD2D32_v2_ptds)                                                                    \
     PASS(cuMemsetD2D8)                                                                             \
     PASS(cuMemsetD2D8Async)                                                                        \
     PASS(cuMemsetD2D8Async_ptsz)                                                                   \
-    PASS(cuMemsetD2D8_v2)                                                                          \
-    PASS(cuMemsetD2D8_v2_ptds)                                                                     \
     PASS(cuMemsetD32)                                                                              \
     PASS(cuMemsetD32Async)                                                                         \
     PASS(cuMemsetD32Async_ptsz)                                                                    \
-    PASS(cuMemsetD32_v2)                                                                           \
-    PASS(cuMemsetD32_v2_ptds)                                                                      \
     PASS(cuMemsetD8)                                                                               \
     PASS(cuMemsetD8Async)                                                                          \
     PASS(cuMemsetD8Async_ptsz)                                                                     \
-    PASS(cuMemsetD8_v2)                                                                            \
-    PASS(cuMemsetD8_v2_ptds)                                                                       \
     PASS(cuMipmappedArrayGetLevel)                                                                 \
     PASS(cuMipmappedArrayGetMemoryRequirements)                                                    \
     PASS(cuMipmappedArrayGetSparseProperties)                                                      \
     PASS(cuModuleEnumerateFunctions)                                                               \
-    PASS(cuModuleGetFunction)                                                                      \
     PASS(cuModuleGetFunctionCount)                                                                 \
     PASS(cuModuleGetGlobal)                                                                        \
-    PASS(cuModuleGetGlobal_v2)                                                                     \
     PASS(cuModuleGetLoadingMode)                                                                   \
     PASS(cuModuleGetSurfRef)                                                                       \
     PASS(cuModuleGetTexRef)                                                                        \

@@ -71,7 +71,7 @@ COUNT_HIDDEN void *acre__count_find(unsigned number) {
 
 static const struct acre__driver *count_inner; /* set once, before any thread sees the table */
 
-static void count_call(const char *name) {
+void acre__count_call(const char *name) {
     _Atomic uint64_t *counter = acre__record_counter(name);
     if (counter)
         atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
@@ -89,7 +89,7 @@ static void count_call(const char *name) {
 
 #define COUNT_HOOK(name, params, args)                                                             \
     static CUresult count_hook_##name params {                                                     \
-        count_call(#name);                                                                         \
+        acre__count_call(#name);                                                                   \
         return count_inner->name args;                                                             \
     }
 COUNT_HOOKS(COUNT_HOOK)

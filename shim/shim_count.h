@@ -18,6 +18,9 @@ SHIM_COUNTED(SHIM_COUNT_CODE)
 /* Counts calls of hooks whose memory is not recorded, either: code, and graphs. */
 void acre__count_wrap(struct acre__driver *table, const struct acre__driver *inner);
 
+/* Adds 1 to the counter of a function, if there is a report. */
+void acre__count_call(const char *name);
+
 /* In a forked child: counts from 0, since the child has its own records. */
 void acre__count_forget(void);
 

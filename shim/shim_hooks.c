@@ -138,11 +138,11 @@ CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
     return acre__ledger_end(&before, result);
 }
 
-/* Ends a call that may have destroyed a context: the primary one of `dev`, or another (-1). */
-static CUresult hooks_ended(CUresult result, CUdevice dev) {
+/* Ends a call that may have destroyed a context: the primary one of `dev`, or `ctx`. */
+static CUresult hooks_ended(CUresult result, CUdevice dev, CUcontext ctx) {
     (void)acre__shim_table(); /* fills the table below */
     if (!result && acre__limit_is_on())
-        acre__limit_ended(dev);
+        acre__limit_ended(dev, ctx);
     acre__ledger_ended(acre__ledger_driver(), result);
     return result;
 }
@@ -157,7 +157,7 @@ CUresult cuCtxDestroy(CUcontext ctx) {
     CUresult result = driver(ctx);
     if (!result)
         acre__serve_context_gone(ctx);
-    return acre__ledger_end(&before, hooks_ended(result, -1));
+    return acre__ledger_end(&before, hooks_ended(result, -1, ctx));
 }
 
 /* The two older forms for primary contexts. */
@@ -174,7 +174,7 @@ static CUresult hooks_primary(const char *name, enum shim_hook hook, CUdevice de
     CUresult result = driver(dev);
     if (!result)
         acre__serve_context_ended(dev, ctx, hook == SHIM_HOOK_cuDevicePrimaryCtxReset);
-    return acre__ledger_end(&before, hooks_ended(result, dev));
+    return acre__ledger_end(&before, hooks_ended(result, dev, NULL));
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {

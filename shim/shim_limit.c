@@ -15,6 +15,16 @@ static struct limit_block *block_of(struct acre__node *node) {
     return acre__tree_entry(node, struct limit_block, node);
 }
 
+CUstreamCaptureMode acre__limit_relax(void) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    (void)acre__limit.inner->cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+void acre__limit_restore(CUstreamCaptureMode mode) {
+    (void)acre__limit.inner->cuThreadExchangeStreamCaptureMode(&mode);
+}
+
 /* ---- records ---- */
 
 void acre__limit_add_block(struct limit_block *block) {
@@ -197,11 +207,13 @@ static int limit_is_reset(CUdevice dev) {
            !is_active;
 }
 
-void acre__limit_ended(CUdevice dev) {
+void acre__limit_ended(CUdevice dev, CUcontext ctx) {
     int is_reset = limit_is_reset(dev);
     pthread_mutex_lock(&acre__limit.lock);
     if (is_reset)
         acre__limit_doubt_pools();
+    if (is_reset || ctx)
+        acre__limit_end_arrays(ctx, dev);
     struct acre__node *node = acre__tree_first(&acre__limit.blocks);
     while (node) {
         struct limit_block *block = block_of(node);
@@ -215,22 +227,22 @@ void acre__limit_ended(CUdevice dev) {
     pthread_mutex_unlock(&acre__limit.lock);
 }
 
-static CUresult limit_ended(CUresult result, CUdevice dev) {
+static CUresult limit_ended(CUresult result, CUdevice dev, CUcontext ctx) {
     if (!result)
-        acre__limit_ended(dev);
+        acre__limit_ended(dev, ctx);
     return result;
 }
 
 static CUresult limit_cuCtxDestroy(CUcontext ctx) {
-    return limit_ended(acre__limit.inner->cuCtxDestroy(ctx), -1);
+    return limit_ended(acre__limit.inner->cuCtxDestroy(ctx), -1, ctx);
 }
 
 static CUresult limit_cuDevicePrimaryCtxRelease(CUdevice dev) {
-    return limit_ended(acre__limit.inner->cuDevicePrimaryCtxRelease(dev), dev);
+    return limit_ended(acre__limit.inner->cuDevicePrimaryCtxRelease(dev), dev, NULL);
 }
 
 static CUresult limit_cuDevicePrimaryCtxReset(CUdevice dev) {
-    return limit_ended(acre__limit.inner->cuDevicePrimaryCtxReset(dev), dev);
+    return limit_ended(acre__limit.inner->cuDevicePrimaryCtxReset(dev), dev, NULL);
 }
 
 /* ---- the table ---- */

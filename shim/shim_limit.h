@@ -8,8 +8,10 @@
  *
  * What counts, in bytes: plain, pitched and managed memory as requested; chunks of device memory
  * (cuMemCreate, or imported) until their last handle and mapping are gone; the driver's pools by
- * what they have reserved. Contexts, modules, arrays, memory of graphs and pinned memory do not
- * count.
+ * what they have reserved; arrays by their elements; graphs by what the driver has reserved for
+ * their allocations, which only a query after the call shows: it may exceed the limit, and nothing
+ * else is granted then. Contexts and modules count with --limit-all: `acre run` charges them by
+ * what NVML shows (cli/run_limit_all.c). Pinned memory does not count.
  *
  * Locks: one mutex for the records of this process. Under it only queries and trims of pools call
  * the driver; the lock of the shared file comes after it. */
@@ -33,14 +35,26 @@ struct limit_file *acre__limit_file(void);
 void acre__limit_wrap(struct acre__driver *table, const struct acre__driver *inner);
 
 /* Refunds memory that the driver no longer knows, after a context was destroyed. `dev` is the
- * device of a primary context, or -1. */
-void acre__limit_ended(CUdevice dev);
+ * device of a primary context, or -1 with another context. */
+void acre__limit_ended(CUdevice dev, CUcontext ctx);
 
 /* Starts with nothing charged, in a forked child. */
 void acre__limit_forget(void);
 
 /* Reduces free and total bytes of a device to what the limit allows. */
 void acre__limit_view(uint64_t *free_bytes, uint64_t *total_bytes);
+
+/* ---- arrays and graphs (shim_limit_array.c), which are no part of the table ---- */
+
+/* Charges the bytes of an array that will be created. Returns 0 if the limit does not allow it. */
+int acre__limit_take_array(uint64_t bytes);
+/* Records the array, or refunds it: NULL. */
+void acre__limit_made_array(void *handle, uint64_t bytes);
+void acre__limit_freed_array(const void *handle);
+/* Charges what the driver has reserved for graphs on the current device. */
+void acre__limit_settle_graphs(void);
+
+/* ---- changes ---- */
 
 /* Waits until the limit changes, or a process of the run needs memory. *seen is the last value that
  * the caller knows; begin with 0. Returns 0 if there is no limit. */

@@ -153,6 +153,13 @@ int acre__limit_take(uint64_t bytes) {
     return 0;
 }
 
+void acre__limit_force(uint64_t bytes) {
+    struct limit_file *file = acre__limit_file();
+    struct limit_slot *slot = bytes ? account_slot(file) : NULL;
+    if (slot)
+        acre__limit_file_force(file, slot, bytes);
+}
+
 void acre__limit_give(uint64_t bytes) {
     struct limit_slot *slot = atomic_load_explicit(&account.slot, memory_order_acquire);
     if (bytes && slot)
@@ -177,7 +184,8 @@ void acre__limit_forget(void) {
     account.lock = fresh;
     acre__limit.lock = fresh;
     acre__limit.blocks = acre__limit.mappings = acre__limit.chunks = acre__limit.pools =
-        (struct acre__tree){NULL, 0};
+        acre__limit.arrays = (struct acre__tree){NULL, 0};
+    memset(acre__limit.graph_bytes, 0, sizeof acre__limit.graph_bytes);
     atomic_store_explicit(&account.slot, NULL, memory_order_relaxed);
 }
 

@@ -99,6 +99,7 @@ void acre__limit_doubt_pools(void) {
 }
 
 void acre__limit_settle_pools(int trim) {
+    CUstreamCaptureMode mode = acre__limit_relax();
     pthread_mutex_lock(&acre__limit.lock);
     struct acre__node *node = acre__tree_first(&acre__limit.pools);
     for (; node; node = acre__tree_next(&acre__limit.pools, node)) {
@@ -110,6 +111,7 @@ void acre__limit_settle_pools(int trim) {
         (void)pool_settle(pool);
     }
     pthread_mutex_unlock(&acre__limit.lock);
+    acre__limit_restore(mode);
 }
 
 /* ---- allocations ---- */
@@ -208,18 +210,42 @@ static CUresult pool_undo(struct limit_block *block, CUresult result) {
     return result;
 }
 
-static CUresult pool_alloc(const struct pool_request *request) {
+/* Charges a request before the driver's call. Sets *block_out to NULL if it needs no charge: the
+ * driver is going to refuse it. */
+static CUresult pool_charge(const struct pool_request *request, struct limit_block **block_out,
+                            uint64_t *growth) {
+    CUstreamCaptureMode mode = acre__limit_relax();
     CUmemoryPool handle = pool_find(request);
-    uint64_t growth = 0;
-    if (!handle || pool_is_captured(request->stream))
-        return pool_forward(request);
-    struct limit_block *block = calloc(1, sizeof *block);
-    if (!block || pool_begin(handle, request->bytes, block, &growth)) {
+    struct limit_block *block = handle ? calloc(1, sizeof *block) : NULL;
+    CUresult result = handle && !block ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+    if (block && (result = pool_begin(handle, request->bytes, block, growth))) {
         free(block);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        block = NULL;
     }
-    CUresult result = pool_forward(request);
+    acre__limit_restore(mode);
+    *block_out = block;
+    return result;
+}
+
+static int pool_settled(struct limit_block *block, uint64_t growth) {
+    CUstreamCaptureMode mode = acre__limit_relax();
     int is_ok = !block->pool || pool_end(block, growth);
+    acre__limit_restore(mode);
+    return is_ok;
+}
+
+static CUresult pool_alloc(const struct pool_request *request) {
+    struct limit_block *block = NULL;
+    uint64_t growth = 0;
+    if (pool_is_captured(request->stream))
+        return pool_forward(request);
+    CUresult result = pool_charge(request, &block, &growth);
+    if (result)
+        return result;
+    result = pool_forward(request);
+    if (!block)
+        return result;
+    int is_ok = pool_settled(block, growth);
     if (result)
         return pool_undo(block, result);
     if (!is_ok) {

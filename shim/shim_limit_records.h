@@ -8,6 +8,8 @@
 #include "base/tree.h"
 #include "driver/driver.h"
 
+enum { LIMIT_DEVICES = 64 };
+
 /* A pool of the driver. */
 struct limit_pool {
     struct acre__node node; /* key: handle */
@@ -37,10 +39,20 @@ struct limit_block {
     struct limit_block *next;  /* in a list of mappings that were taken together */
 };
 
+/* An array, by its handle. The driver does not check a stale handle, so the record has the context
+ * with which the array ends. */
+struct limit_array {
+    struct acre__node node; /* key: handle */
+    uint64_t bytes;
+    CUcontext ctx;
+    CUdevice primary_of; /* the device whose primary context this is, or -1 */
+};
+
 struct limit_records {
     pthread_mutex_t lock;
-    struct acre__tree blocks, mappings, chunks, pools;
-    const struct acre__driver *inner; /* set once, before any thread sees the table */
+    struct acre__tree blocks, mappings, chunks, pools, arrays;
+    uint64_t graph_bytes[LIMIT_DEVICES]; /* charged for graphs, by device */
+    const struct acre__driver *inner;    /* set once, before any thread sees the table */
 };
 extern struct limit_records acre__limit;
 
@@ -50,8 +62,17 @@ extern struct limit_records acre__limit;
  * released first, as the driver does. Returns 0 after it has noted the reason for the report. */
 int acre__limit_take(uint64_t bytes);
 void acre__limit_give(uint64_t bytes);
+/* Charges bytes that the driver has reserved already, whatever the limit. */
+void acre__limit_force(uint64_t bytes);
 /* Does what acre__limit_take does, but releases nothing. May be called with the lock held. */
 int acre__limit_try(uint64_t bytes);
+
+/* ---- queries while something is captured (shim_limit.c) ----
+ *
+ * A query of pools is one of the calls that invalidate the captures of other streams, unless the
+ * thread's mode is relaxed. Around queries of the limit's own: */
+CUstreamCaptureMode acre__limit_relax(void);
+void acre__limit_restore(CUstreamCaptureMode mode);
 
 /* ---- plain memory (shim_limit.c); with the lock held ---- */
 
@@ -73,5 +94,11 @@ uint64_t acre__limit_end_pool_block(struct limit_pool *pool);
 /* ---- chunks (shim_limit_chunk.c) ---- */
 
 void acre__limit_wrap_chunks(struct acre__driver *table);
+
+/* ---- arrays (shim_limit_array.c) ---- */
+
+/* Refunds the arrays of a context that was destroyed, and what graphs of a device had: `ctx`, or
+ * the primary context of `dev`. With the lock held. */
+void acre__limit_end_arrays(CUcontext ctx, CUdevice dev);
 
 #endif

@@ -87,7 +87,7 @@ static CUresult query_attributes(unsigned int count, CUpointer_attribute *attrib
     return result;
 }
 
-/* The driver keeps no attribute for mapped memory, and synchronizes nothing for it. */
+/* The driver keeps no attribute for mapped memory; shim_memops.c does what it asks for. */
 static CUresult query_set_attribute(const void *value, CUpointer_attribute attribute,
                                     CUdeviceptr ptr) {
     struct serve_block block;

@@ -104,6 +104,8 @@ void acre__blocks_put_back(struct serve_block *block);
 /* Copies the block that contains the address; 0: there is none. */
 int acre__blocks_find(CUdeviceptr address, struct serve_block *out);
 void acre__blocks_set_sync(CUdeviceptr address, int is_sync);
+/* Returns 1 if some live block has CU_POINTER_ATTRIBUTE_SYNC_MEMOPS. */
+int acre__blocks_any_sync(void);
 /* Forgets the blocks of a device; NULL: all, in a forked child. */
 void acre__blocks_forget(const struct serve_device *device);
 

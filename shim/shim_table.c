@@ -14,7 +14,9 @@
 #include "shim_count.h"
 #include "shim_hooks.h"
 #include "shim_limit.h"
+#include "shim_memops.h"
 #include "shim_modules.h"
+#include "shim_retry.h"
 #include "shim_serve.h"
 
 struct shim_row {

@@ -21,6 +21,9 @@ for gate in audit preload; do
         expect_out "^$case: ok\$"
         expect_no_err
     done
+    limited --gate=$gate -- "$cases" arrays
+    expect_rc 0
+    expect_out '^arrays: ok$'
     run LD_LIBRARY_PATH="$ACRE_BUILD/tests/standin/nvml" \
         "$acre" run --device soft --limit 64MiB --gate=$gate -- "$cases" nvml
     expect_rc 0

@@ -32,6 +32,14 @@ run "$acre" run --free=defer -- "$cases" served threads reset captures-end reset
 expect_rc 0
 run "$acre" run --ipc=driver -- "$cases" served
 expect_rc 0
+run ACRE_SOFT_LAG=50ms "$acre" run --device cuda -- "$cases" memops
+expect_rc 0
+# The driver lacks memory for a call that is no allocation.
+run ACRE_FAULT=cuCtxSetLimit:1:once "$acre" run --device cuda -- "$cases" retry
+expect_rc 0
+run ACRE_FAULT=cuCtxSetLimit:1:from "$acre" run --device cuda -- "$cases" retry
+expect_rc 1
+expect_out 'cuCtxSetLimit.*: 2$'
 # Without acre the cases fail that look for it.
 run "$cases" served
 expect_rc 1

@@ -58,40 +58,76 @@ import torch
 torch.manual_seed(1)
 x = torch.randn(2048, 2048, device="cuda")
 for i in range(10): x = (x @ x).tanh()
-g = torch.cuda.CUDAGraph(); s = torch.zeros(1000, device="cuda")
-with torch.cuda.graph(g): s += torch.ones(1000, device="cuda")
+s = torch.zeros(1000, device="cuda"); one = torch.ones(1000, device="cuda")
+g = torch.cuda.CUDAGraph()
+with torch.cuda.graph(g): s += one
 for i in range(5): g.replay()
 torch.cuda.synchronize(); torch.cuda.empty_cache()
 print(float(x.double().sum()), float(s.sum()))
 P
+cat >"$work/use_nccl.py" <<'P'
+import torch, torch.distributed as dist
+dist.init_process_group("nccl", init_method="tcp://127.0.0.1:29517", rank=0, world_size=1, device_id=torch.device("cuda:0"))
+x = torch.arange(1 << 20, device="cuda", dtype=torch.float32)
+dist.all_reduce(x); dist.broadcast(x, 0)
+print(float(x.sum()))
+dist.destroy_process_group()
+P
 cat >"$work/use_jax.py" <<'P'
 import jax, jax.numpy as jnp
 x = jax.random.normal(jax.random.PRNGKey(1), (1024, 1024))
-for i in range(5): x = jnp.tanh(x @ x)
+for i in range(5): x = jnp.tanh(jnp.dot(x, x, precision="highest"))
 print(float(x.sum()))
 P
 same() { [ -s "$work/native" ] && cmp -s "$work/native" "$work/out"; }
+options_tried=${TRY_OPTIONS:---ipc=acre --gate=preload --watch --free=defer --limit=40GiB}
 try() { # try NAME MODULE [VARIABLE=VALUE...]
-    local name=$1 program=$work/use_$2.py options
-    if ! python3 -c "import $2" 2>/dev/null; then
+    local name=$1 program=$work/use_$2.py options module=${2/nccl/torch}
+    if ! python3 -c "import $module" 2>/dev/null; then
         skipped=$((skipped + 1))
-        echo "$2: not installed"
+        echo "$module: not installed"
         return
     fi
     shift 2
     run env "$@" python3 "$program"
     cp "$work/out" "$work/native"
     echo "$name: $(cat "$work/native")"
-    for options in ${TRY_OPTIONS:---ipc=acre --gate=preload --watch --free=defer --limit=40GiB}; do
+    result "$name without acre" test -s "$work/native"
+    for options in $options_tried; do
         run env "$@" "$acre" run "$options" -- python3 "$program"
         result "$name $options" same
     done
 }
+# XLA measures which of several kernels is the fastest: results differ in the last bits from run to run.
+export XLA_FLAGS=--xla_gpu_autotune_level=0
 try cupy cupy
 try torch torch
 try "torch without its cache" torch PYTORCH_NO_CUDA_MEMORY_CACHING=1
+try nccl nccl
 try jax jax XLA_PYTHON_CLIENT_MEM_FRACTION=.2
 try "jax, platform" jax XLA_PYTHON_CLIENT_ALLOCATOR=platform XLA_PYTHON_CLIENT_PREALLOCATE=false
+
+# ---- a test suite of others: numba's, of its layer over the driver ----
+
+# summary FILE: the outcome of each test, without times and addresses.
+summary() { grep -E '^test.* \.\.\. ' "$1" | sed -E "s/ \.\.\. skipped .*/ ... skipped/" | sort; }
+if python3 -c 'import numba.cuda' 2>/dev/null; then
+    suite=(python3 -W ignore -m numba.runtests -v numba.cuda.tests.cudadrv)
+    run "${suite[@]}"
+    tail -n 5 "$work/err"
+    summary "$work/err" >"$work/numba.native"
+    echo "numba: $(grep -c ' \.\.\. ok' "$work/numba.native") tests pass without acre"
+    result "numba's tests without acre" test -s "$work/numba.native"
+    for options in --ipc=acre --ipc=driver; do
+        run "$acre" run $options -- "${suite[@]}"
+        summary "$work/err" >"$work/numba.served"
+        diff "$work/numba.native" "$work/numba.served"
+        result "numba's tests $options" cmp -s "$work/numba.native" "$work/numba.served"
+    done
+else
+    skipped=$((skipped + 1))
+    echo "numba: not installed"
+fi
 
 # ---- tools ----
 
@@ -105,10 +141,39 @@ run "$acre" run -- "$sanitizer" --target-processes all "$work/past"
 result "compute-sanitizer finds a byte past a block" grep -q "Invalid __global__ write" "$work/out" "$work/err"
 result "acre only watches under compute-sanitizer" grep -q "only watches" "$work/out" "$work/err"
 
+run "$acre" run -- "$(command -v ncu || echo /usr/local/cuda/bin/ncu)" --metrics sm__cycles_elapsed.max "$work/past"
+tail -n 4 "$work/out"
+result "acre only watches under ncu" grep -q "only watches" "$work/out" "$work/err"
+
+# ---- parts ----
+
+nvcc -arch=native -o "$work/parts" "$root/tests/gpu/run_parts.cu" -lcuda || exit 2
+parts() { # parts PART EXPECTED OPTION...: what the program prints, on one line
+    local part=$1 expected=$2
+    shift 2
+    if [ "$1" = native ]; then run "$work/parts" "$part"; else run "$acre" run "$@" -- "$work/parts" "$part"; fi
+    echo "$part, $*: $(paste -sd, "$work/out")"
+    result "$part $*" test "$(paste -sd, "$work/out")" = "$expected"
+}
+for how in native --ipc=acre --watch; do
+    parts memops "memset: running; with the attribute: done" $how
+    parts arrays "8 arrays,8 arrays" $how
+    parts graphs "6 blocks beside the graph" $how
+done
+for how in "" --watch; do
+    # shellcheck disable=SC2086 # options are words
+    parts arrays "4 arrays,4 arrays" $how --limit 1100MiB
+    # shellcheck disable=SC2086
+    parts graphs "2 blocks beside the graph" $how --limit 1100MiB
+done
+
 # ---- costs and waits ----
 
 for kind in static shared; do
     nvcc -O2 -arch=native -cudart $kind -o "$work/cost_$kind" "$root/tests/gpu/run_cost.cu" || exit 2
+    run "$work/cost_$kind" overwrite
+    cat "$work/out"
+    result "the hazard test notices overwriting" grep -q 'overwritten words: [1-9]' "$work/out"
     for how in native "" --free=defer --watch; do
         echo "--- $kind runtime, ${how:-served}"
         # shellcheck disable=SC2086

@@ -97,6 +97,25 @@ static void do_plain(void) {
     USED(0);
 }
 
+/* The stand-in has no arrays: one that the limit allows is refused there, and refunded. */
+static void do_arrays(void) {
+    enum { FLOATS = 0x20 };
+    struct {
+        size_t width, height;
+        unsigned format, channels;
+    } small = {1024, 1024, FLOATS, 4}, large = {4096, 4097, FLOATS, 1};
+    CUresult (*create)(void **, const void *);
+    void *handle = NULL, *found = dlsym(RTLD_DEFAULT, "cuArrayCreate_v2");
+    NEED(found != NULL);
+    memcpy(&create, &found, sizeof create);
+    NEED(create(&handle, &large) != CUDA_ERROR_OUT_OF_MEMORY); /* no context */
+    enter();
+    NO_MEMORY(create(&handle, &large));
+    USED(0);
+    NEED(create(&handle, &small) == CUDA_ERROR_NOT_SUPPORTED);
+    USED(0);
+}
+
 static void do_chunks(void) {
     CUmemGenericAllocationHandle one, two, again;
     CUdeviceptr at;
@@ -601,23 +620,15 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } rows[] = {{"plain", do_plain},
-                {"chunks", do_chunks},
-                {"import", do_import},
-                {"pools", do_pools},
-                {"pieces", do_pieces},
-                {"fill", do_fill},
-                {"contexts", do_contexts},
-                {"arguments", do_arguments},
-                {"slots", do_slots},
-                {"fork-exec", do_fork_exec},
-                {"each", do_each},
-                {"race", do_race},
-                {"each-other", do_each_other},
-                {"owner", do_owner},
-                {"nvml", do_nvml},
-                {"kill", do_kill},
-                {"shell", do_shell}};
+    } rows[] = {{"plain", do_plain},         {"chunks", do_chunks},
+                {"arrays", do_arrays},       {"import", do_import},
+                {"pools", do_pools},         {"pieces", do_pieces},
+                {"fill", do_fill},           {"contexts", do_contexts},
+                {"arguments", do_arguments}, {"slots", do_slots},
+                {"fork-exec", do_fork_exec}, {"each", do_each},
+                {"race", do_race},           {"each-other", do_each_other},
+                {"owner", do_owner},         {"nvml", do_nvml},
+                {"kill", do_kill},           {"shell", do_shell}};
     self = argv[0];
     open_file();
     if (argc > 2) {

@@ -119,6 +119,35 @@ static int case_idle(void) {
     return 1;
 }
 
+/* The driver lacks memory once (ACRE_FAULT). acre releases what it holds idle, and calls again. */
+static int case_retry(void) {
+    CUdeviceptr block;
+    NEED(cuMemAlloc(&block, 64 * MIB));
+    NEED(cuMemFree(block));
+    NEED(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 16 * MIB));
+    return 1;
+}
+
+/* Memsets return before they are done, unless some block has the attribute. */
+static int case_memops(void) {
+    CUdeviceptr block;
+    unsigned int is_sync = 1;
+    NEED(cuMemAlloc(&block, 64 * MIB));
+    NEED(cuMemsetD8(block, 1, 64 * MIB));
+    EXPECT(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
+    NEED(cuPointerSetAttribute(&is_sync, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block));
+    NEED(cuMemsetD8(block, 2, 64 * MIB));
+    EXPECT(cuStreamQuery(NULL) == CUDA_SUCCESS);
+    NEED(cuMemsetD2D32(block, 4096, 3, 1024, 1024));
+    EXPECT(cuStreamQuery(NULL) == CUDA_SUCCESS);
+    NEED(cuMemFree(block));
+    NEED(cuMemAlloc(&block, 64 * MIB));
+    NEED(cuMemsetD8(block, 1, 64 * MIB));
+    EXPECT(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
+    NEED(cuMemFree(block));
+    return 1;
+}
+
 static int case_zero(void) {
     CUdeviceptr block;
     unsigned char bytes[4096];
@@ -460,6 +489,8 @@ static int run(const char *name) {
                  {"reset", case_reset},
                  {"idle", case_idle},
                  {"zero", case_zero},
+                 {"retry", case_retry},
+                 {"memops", case_memops},
                  {"threads", case_threads},
                  {"fork", case_fork},
                  {"capture", case_capture},
