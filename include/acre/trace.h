@@ -49,6 +49,16 @@ ACRE_API acre_status acre_trace_mark(const char *text);
  * returns it, and a device's when it is opened. */
 ACRE_API acre_status acre_stats_export(void);
 
+/* Writes what acre has at this moment to a file, as JSON (schema "acre-snapshot/1"): every live
+ * block of every pool with address, size and tag; the pools' addresses, physical memory, and free
+ * memory with what it waits for; and all other memory of acre. With ACRE_STACKS a block has its
+ * call stack, stream and age, too. `acre report` shows a snapshot as a map of addresses. The file
+ * is replaced at once when it is complete. NULL as device: all devices. The call makes no driver
+ * call; other threads may change a pool before or after it was visited. ACRE_SNAPSHOT_ON_OOM=folder
+ * writes one into the folder when a pool cannot serve a request, at most eight per process. Returns
+ * ACRE_E_SYSTEM if the file cannot be written, ACRE_E_HOST_MEMORY. */
+ACRE_API acre_status acre_snapshot(acre_device *device, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

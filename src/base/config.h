@@ -44,6 +44,8 @@
     X(TRACE_BYTES, BYTES, "size limit of a trace (default 1GiB); the trace ends there")            \
     X(TRACE_RING, FLAG, "a trace at its limit overwrites its oldest events instead (default no)")  \
     X(STATS, TEXT, "file to keep statistics in, for `acre stats`; %p as for ACRE_TRACE")           \
+    X(SNAPSHOT_ON_OOM, TEXT,                                                                       \
+      "folder to write a snapshot to when a pool cannot serve a request (acre_snapshot)")          \
     X(SOFT_LIBRARIES, TEXT, "folder of the libraries that `acre run` loads into a program")        \
     X(SHIM_LIBRARIES, TEXT, "folder of the libraries that `acre run --watch` loads")               \
     X(RUN, TEXT, "set by `acre run` for the program: what to report at exit")                      \

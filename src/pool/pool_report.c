@@ -18,6 +18,7 @@
 #include "pool/pool_freed.h"
 #include "pool/pool_list.h"
 #include "pool/pool_slab_make.h"
+#include "pool/pool_snapshot.h"
 #include "pool/pool_watch.h"
 #include "space/chunk.h"
 #include "watch/origin.h"
@@ -341,6 +342,7 @@ acre_status acre__report_refusal(const struct acre__want *want, acre_status stat
         cache->oom->said = said;
     }
     report_log(pool, cache->oom);
+    acre__snapshot_on_oom(pool->dev);
     acre__lock_take(&pool->lock);
     return acre__said_fail(status, &said);
 }

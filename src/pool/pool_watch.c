@@ -59,6 +59,8 @@ void acre__pool_watch_alloc(acre_pool *pool, size_t bytes, acre_stream stream, a
     uint32_t stack = 0;
     if (status == ACRE_OK)
         stack = acre__origin_add(p, bytes, what_of(pool), pool, pool->dev->label);
+    if (stack)
+        acre__origin_stream(p, stream);
     if (!acre__trace_is_on())
         return;
     if (status == ACRE_OK)

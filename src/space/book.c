@@ -220,6 +220,17 @@ void acre__book_count(const acre_device *dev, acre_device_stats *stats) {
     acre__lock_give(&book.lock);
 }
 
+void acre__book_visit(const acre_device *dev, void (*fn)(void *user, const struct acre__block *),
+                      void *user) {
+    acre__lock_take(&book.lock);
+    struct acre__node *node = acre__tree_first(&book.blocks);
+    for (; node; node = acre__tree_next(&book.blocks, node)) {
+        if (!dev || block_of(node)->dev == dev)
+            fn(user, block_of(node));
+    }
+    acre__lock_give(&book.lock);
+}
+
 uint64_t acre__book_driver_bytes(const acre_device *dev) {
     uint64_t bytes = 0;
     acre__lock_take(&book.lock);

@@ -98,6 +98,10 @@ void acre__book_note_freed(const void *p, size_t bytes);
 /* Adds the device's blocks, bytes and registrations to the statistics. */
 void acre__book_count(const acre_device *dev, acre_device_stats *stats);
 
+/* Calls `fn` for every block of the device, or of all devices (NULL), with the book's lock held. */
+void acre__book_visit(const acre_device *dev, void (*fn)(void *user, const struct acre__block *),
+                      void *user);
+
 /* Bytes of device memory in blocks of acre_mem_alloc that come from cuMemAlloc, outside of
  * pools. */
 uint64_t acre__book_driver_bytes(const acre_device *dev);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/hash.h"
 #include "base/lock.h"
@@ -93,6 +94,12 @@ static int shard_make_room(struct shard *shard) {
     return 1;
 }
 
+static uint64_t origin_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 uint32_t acre__origin_add_now(const void *p, uint64_t bytes, const struct acre__what *what,
                               const void *owner, const char *label) {
     uint32_t stack = acre__stack_take();
@@ -106,11 +113,20 @@ uint32_t acre__origin_add_now(const void *p, uint64_t bytes, const struct acre__
                                        .what = what,
                                        .owner = owner,
                                        .label = label,
+                                       .since_ns = origin_now_ns(),
                                        .allocated = stack,
                                        .is_live = 1};
     }
     acre__lock_give(&shard->lock);
     return stack;
+}
+
+void acre__origin_stream_now(const void *p, acre_stream stream) {
+    struct shard *shard = shard_lock(p);
+    struct acre__origin *entry = shard_find(shard, p);
+    if (entry)
+        entry->stream = stream;
+    acre__lock_give(&shard->lock);
 }
 
 int acre__origin_free_now(const void *p) {

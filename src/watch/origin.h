@@ -23,8 +23,10 @@ struct acre__origin {
     uintptr_t at;
     uint64_t bytes;
     const struct acre__what *what;
-    const void *owner; /* the pool, or the device */
-    const char *label; /* of the device */
+    const void *owner;  /* the pool, or the device */
+    const char *label;  /* of the device */
+    uint64_t since_ns;  /* when it was allocated, by CLOCK_MONOTONIC */
+    acre_stream stream; /* that it was allocated on; of blocks of pools */
     uint32_t allocated,
         freed; /* stacks; `freed` is 0 while the block is live or its stack unknown */
     int is_live;
@@ -33,6 +35,7 @@ struct acre__origin {
 uint32_t acre__origin_add_now(const void *p, uint64_t bytes, const struct acre__what *what,
                               const void *owner, const char *label);
 int acre__origin_free_now(const void *p);
+void acre__origin_stream_now(const void *p, acre_stream stream);
 void acre__origin_unfree_now(const void *p);
 void acre__origin_resize_now(const void *p, uint64_t bytes);
 void acre__origin_forget_now(const void *p);
@@ -42,6 +45,11 @@ static inline uint32_t acre__origin_add(const void *p, uint64_t bytes,
                                         const struct acre__what *what, const void *owner,
                                         const char *label) {
     return acre__stacks_are_on() && p ? acre__origin_add_now(p, bytes, what, owner, label) : 0;
+}
+/* Records the stream of a new block. */
+static inline void acre__origin_stream(const void *p, acre_stream stream) {
+    if (acre__stacks_are_on())
+        acre__origin_stream_now(p, stream);
 }
 /* Records that the caller frees a block. Call it before the block is freed. Returns 1 if the block
  * was live: if the free then fails, call acre__origin_unfree. */
