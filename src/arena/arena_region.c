@@ -4,6 +4,7 @@
 #include "arena/arena.h"
 #include "base/status.h"
 #include "device/device.h"
+#include "watch/regions.h"
 
 /* ---- regions of mapped memory ---- */
 
@@ -178,6 +179,7 @@ acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t al
         return status;
     }
     if (region->mem) {
+        acre__regions_add_heap(region->mem, region->mem_bytes);
         acre__arena_count_held(arena, region->mem_bytes, 0);
         arena->made++;
     }
@@ -252,6 +254,7 @@ void acre__region_end(struct acre__region *region) {
         (void)acre__book_remove(arena->setup.dev, (void *)(uintptr_t)region->range.at,
                                 ACRE__OWNED_BY_POOL, &status);
     if (region->mem) {
+        acre__regions_end_heap(region->mem);
         acre__arena_count_held(arena, 0, region->mem_bytes);
         arena->ended++;
         acre__book_pass_on(region->pinned, ACRE__OWNED_BY_MEM);

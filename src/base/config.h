@@ -46,6 +46,9 @@
     X(STATS, TEXT, "file to keep statistics in, for `acre stats`; %p as for ACRE_TRACE")           \
     X(SNAPSHOT_ON_OOM, TEXT,                                                                       \
       "folder to write a snapshot to when a pool cannot serve a request (acre_snapshot)")          \
+    X(SANITIZE, FLAG,                                                                              \
+      "let compute-sanitizer check the blocks of pools: registers them with NVTX, and takes "      \
+      "their memory from cuMemAlloc (default no)")                                                 \
     X(SOFT_LIBRARIES, TEXT, "folder of the libraries that `acre run` loads into a program")        \
     X(SHIM_LIBRARIES, TEXT, "folder of the libraries that `acre run --watch` loads")               \
     X(RUN, TEXT, "set by `acre run` for the program: what to report at exit")                      \

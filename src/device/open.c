@@ -22,6 +22,7 @@
 #include "driver/driver_fault.h"
 #include "device/driver_status.h"
 #include "soft/soft.h"
+#include "watch/regions.h"
 #include "watch/origin.h"
 #include "watch/stats_file.h"
 #include "watch/trace.h"
@@ -267,7 +268,7 @@ static void devices_export(void) {
     acre__lock_give(&registry.lock);
 }
 
-/* Reads ACRE_LOG, ACRE_DEBUG and ACRE_STACKS. */
+/* Reads ACRE_LOG, ACRE_DEBUG, ACRE_STACKS and ACRE_SANITIZE. */
 static acre_status diagnose_begin(void) {
     acre_status status = acre__log_begin();
     if (status == ACRE_OK)
@@ -278,6 +279,8 @@ static acre_status diagnose_begin(void) {
         acre__on_refusal(acre__origin_log_refusal);
     if (status == ACRE_OK)
         acre__run_at_exit(acre__origin_run_all);
+    if (status == ACRE_OK)
+        status = acre__regions_begin();
     return status;
 }
 

@@ -21,6 +21,7 @@
 #include "pool/pool_slow.h"
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
+#include "watch/probes.h"
 
 static inline struct acre__pool_cache *cache_here(void) {
     const struct acre__thread *thread = acre__thread_pointer;
@@ -98,6 +99,7 @@ alloc_far(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream, v
     if (!block)
         return alloc_slow(pool, bytes, alignment, stream, p);
     *p = block;
+    acre__probe_alloc(pool, block, bytes, stream);
     return ACRE_OK;
 }
 
@@ -123,6 +125,7 @@ alloc_other(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
     if (!slab)
         return alloc_slow(pool, bytes, alignment, stream, p);
     *p = slab->slots[0].p;
+    acre__probe_alloc(pool, *p, bytes, stream);
     return ACRE_OK;
 }
 
@@ -140,6 +143,7 @@ alloc_unwatched(acre_pool *pool, size_t bytes, size_t alignment, acre_stream str
     if (!block)
         return alloc_far(pool, bytes, alignment, stream, p);
     *p = block;
+    acre__probe_alloc(pool, block, bytes, stream);
     return ACRE_OK;
 }
 
@@ -180,6 +184,7 @@ acre_status acre_alloc(acre_device *device, size_t bytes, acre_stream stream, vo
     if (!block)
         return alloc_default(device, bytes, stream, p);
     *p = block;
+    acre__probe_alloc(lane->pool, block, bytes, stream);
     return ACRE_OK;
 }
 
@@ -277,6 +282,7 @@ static inline __attribute__((always_inline)) acre_status free_near(acre_pool *po
 }
 
 acre_status acre__pool_free_unwatched(acre_pool *pool, void *p, acre_stream stream) {
+    acre__probe_free(p, stream);
     return free_near(pool, p, stream);
 }
 
@@ -287,11 +293,13 @@ static __attribute__((noinline)) acre_status free_watched(acre_pool *pool, void 
 }
 
 acre_status acre_pool_free(acre_pool *pool, void *p, acre_stream stream) {
+    acre__probe_free(p, stream);
     if (!pool)
         return acre__in_call(acre__pool_check(pool), "acre_pool_free");
     return acre__is_watched() ? free_watched(pool, p, stream) : free_near(pool, p, stream);
 }
 
 acre_status acre_free(void *p, acre_stream stream) {
+    acre__probe_free(p, stream);
     return acre__is_watched() ? free_watched(NULL, p, stream) : free_near(NULL, p, stream);
 }

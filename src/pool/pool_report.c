@@ -22,6 +22,7 @@
 #include "pool/pool_watch.h"
 #include "space/chunk.h"
 #include "watch/origin.h"
+#include "watch/probes.h"
 
 enum { REPORT_SIZES = 256 }; /* classes up to the largest block */
 
@@ -324,6 +325,7 @@ acre_status acre__report_refusal(const struct acre__want *want, acre_status stat
     struct acre__said said;
     acre__said_keep(&said);
     pool->refused++;
+    acre__probe_refuse(pool, want->asked, status);
     if (cache && !cache->oom)
         cache->oom = malloc(sizeof *cache->oom);
     if (!cache || !cache->oom)

@@ -12,6 +12,7 @@
 #include "pool/pool_slow.h"
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
+#include "watch/probes.h"
 
 /* ---- checks ---- */
 
@@ -290,6 +291,7 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     if (status)
         return acre__pool_alloc_undo(status, slab, slot, stream);
     *p = slot->p;
+    acre__probe_alloc(pool, slot->p, bytes, stream);
     return ACRE_OK;
 }
 

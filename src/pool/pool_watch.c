@@ -61,6 +61,8 @@ void acre__pool_watch_alloc(acre_pool *pool, size_t bytes, acre_stream stream, a
         stack = acre__origin_add(p, bytes, what_of(pool), pool, pool->dev->label);
     if (stack)
         acre__origin_stream(p, stream);
+    if (status == ACRE_OK)
+        acre__regions_add(p, bytes);
     if (!acre__trace_is_on())
         return;
     if (status == ACRE_OK)
@@ -82,8 +84,26 @@ static acre_pool *trace_free(const void *p, acre_stream stream) {
     return pool;
 }
 
+/* Ends the region of a block before another thread can get its memory. Returns the bytes of the
+ * block; 0 if it is not live, and the free will fail. */
+static size_t region_end(const void *p) {
+    struct acre__pool_cache *cache = acre__cache_self();
+    size_t bytes = 0;
+    acre__reader_enter(cache);
+    struct acre__slab *slab = p ? acre__pool_table_find(p) : NULL;
+    const acre__slot_state *state = slab ? acre__slab_state(slab, p) : NULL;
+    uint32_t value = state ? acre__load(state, memory_order_relaxed) : 0;
+    if (value & ACRE__SLOT_LIVE)
+        bytes = acre__slab_asked(slab, value);
+    acre__reader_leave(cache);
+    if (bytes)
+        acre__regions_end(p);
+    return bytes;
+}
+
 struct acre__pool_watched acre__pool_watch_free(const void *p, acre_stream stream) {
     struct acre__pool_watched watched = {.is_marked = acre__origin_free(p)};
+    watched.region_bytes = acre__regions_are_on() ? region_end(p) : 0;
     watched.pool = acre__trace_is_on() ? trace_free(p, stream) : NULL;
     return watched;
 }
@@ -92,6 +112,8 @@ acre_status acre__pool_watch_freed(const struct acre__pool_watched *watched, con
                                    acre_stream stream, acre_status status) {
     if (status)
         acre__origin_unfree(p, watched->is_marked);
+    if (status && watched->region_bytes)
+        acre__regions_add(p, watched->region_bytes);
     if (status && watched->pool)
         acre__trace_free_refused(&watched->pool->trace, p, stream, status);
     return status;
@@ -99,8 +121,13 @@ acre_status acre__pool_watch_freed(const struct acre__pool_watched *watched, con
 
 void acre__pool_watch_realloc(acre_pool *pool, const void *before, const void *p, size_t bytes,
                               acre_stream stream) {
-    if (before != p)
+    if (before != p) {
         (void)acre__origin_free(before);
+        acre__regions_end(before);
+        acre__regions_add(p, bytes);
+    } else {
+        acre__regions_resize(p, bytes);
+    }
     uint32_t stack = acre__origin_add(p, bytes, what_of(pool), pool, pool->dev->label);
     if (!acre__trace_is_on())
         return;

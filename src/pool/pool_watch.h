@@ -5,6 +5,7 @@
 
 #include "pool/pool.h"
 #include "watch/origin.h"
+#include "watch/regions.h"
 #include "watch/stats_file.h"
 #include "watch/trace.h"
 
@@ -22,8 +23,9 @@ void acre__pool_watch_alloc(acre_pool *pool, size_t bytes, acre_stream stream, a
                             const void *p);
 /* What acre__pool_watch_free recorded. */
 struct acre__pool_watched {
-    acre_pool *pool; /* NULL: nothing in the trace */
-    int is_marked;   /* the block was live in the table of call stacks */
+    acre_pool *pool;     /* NULL: nothing in the trace */
+    int is_marked;       /* the block was live in the table of call stacks */
+    size_t region_bytes; /* of the block, if it was a region of NVTX (watch/regions.h) */
 };
 /* Records a free before it happens. */
 struct acre__pool_watched acre__pool_watch_free(const void *p, acre_stream stream);

@@ -13,6 +13,8 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/status.h"
+#include "watch/probes.h"
+#include "watch/regions.h"
 #include "watch/trace.h"
 
 /* Default cache size, as a fraction of device memory. It is small, since cached chunks are not
@@ -51,6 +53,7 @@ static CUresult chunk_give_back(const struct acre__driver *drv, struct acre__lim
 static void chunk_forget(struct acre__limbo_item *item) {
     struct acre__chunk *chunk = (struct acre__chunk *)item;
     struct chunk_store *store = store_of(chunk->dev);
+    acre__probe_chunk_release(chunk->bytes);
     if (acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_RELEASE, chunk->handle, chunk->bytes);
     acre__lock_take(&store->lock);
@@ -187,7 +190,8 @@ static size_t host_unit(acre_device *dev) {
 
 size_t acre__chunk_unit(acre_device *dev, uint32_t flags) {
     int is_on = 1;
-    if (!dev->info.has_vmm || (!acre__config_flag(ACRE__CONFIG_VMM, 1, &is_on) && !is_on))
+    if (!dev->info.has_vmm || (!acre__config_flag(ACRE__CONFIG_VMM, 1, &is_on) && !is_on) ||
+        acre__regions_are_on())
         return 0;
     return flags & ACRE__CHUNK_HOST ? host_unit(dev) : dev->info.granularity_bytes;
 }

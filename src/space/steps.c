@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "device/device.h"
 #include "device/driver_status.h"
+#include "watch/probes.h"
 #include "watch/trace.h"
 
 /* ---- physical memory ---- */
@@ -106,6 +107,7 @@ acre_status acre__step_create(acre_device *dev, size_t bytes, uint32_t flags,
         *granted = 0;
         return acre__fail(status, "%zu bytes requested: %s", bytes, acre_last_detail());
     }
+    acre__probe_chunk_create(bytes);
     if (acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_CREATE, *handle, bytes);
     return ACRE_OK;

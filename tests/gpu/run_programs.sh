@@ -145,6 +145,12 @@ run "$acre" run -- "$(command -v ncu || echo /usr/local/cuda/bin/ncu)" --metrics
 tail -n 4 "$work/out"
 result "acre only watches under ncu" grep -q "only watches" "$work/out" "$work/err"
 
+nvcc -arch=native -I "$root/include" -o "$work/pool_past" "$root/tests/gpu/run_past.cu" -L "$build" -lacre \
+    -Xlinker -rpath="$build" || exit 2
+run env ACRE_SANITIZE=1 "$sanitizer" "$work/pool_past"
+result "compute-sanitizer finds a byte past a block of a pool, and only that" \
+    grep -q "ERROR SUMMARY: 1 error" "$work/out" "$work/err"
+
 # ---- parts ----
 
 nvcc -arch=native -o "$work/parts" "$root/tests/gpu/run_parts.cu" -lcuda || exit 2

@@ -48,3 +48,12 @@ add_dependencies(watch_cases nvml_processes)
 acre_test_program(array_bytes unit tests/standin/array_bytes.c shim/shim_array_bytes.c)
 target_include_directories(array_bytes PRIVATE shim)
 acre_test_run(test_array_bytes unit $<TARGET_FILE:array_bytes>)
+
+# A tool behind NVTX, for tests/api/test_regions.c.
+if(ACRE_NVTX_INCLUDE)
+    add_library(nvtx_injection SHARED tests/standin/nvtx_injection.c)
+    set_target_properties(nvtx_injection PROPERTIES
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin)
+    target_compile_options(nvtx_injection PRIVATE "SHELL:-isystem ${ACRE_NVTX_INCLUDE}")
+    target_link_libraries(nvtx_injection PRIVATE acre_flags)
+endif()
