@@ -7,6 +7,8 @@
 
 #include "demo.h"
 
+static const uint64_t DEMO_ROOM = (uint64_t)512 << 20; /* for the parts of demo_programs */
+
 /* The state of a run besides its result. Streams and events are NULL until they are created. */
 struct demo {
     const char *device_name;
@@ -191,6 +193,34 @@ static acre_status demo_memory(struct demo *demo) {
     return status;
 }
 
+static acre_status demo_programs(struct demo *demo) {
+    struct demo_result *result = demo->result;
+    bool is_soft = strcmp(result->device.driver, "soft") == 0;
+    if (result->device.free_bytes < DEMO_ROOM) {
+        static const char *const names[] = {"malloc in a kernel", "sharing", "tags and realloc",
+                                            "limit and report"};
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            demo_part(demo, names[i], true, 0, "skipped: the device has less than 512 MiB free");
+        }
+        return ACRE_OK;
+    }
+    char name[CLI_NUMBER_BYTES];
+    snprintf(name, sizeof name, "%s:%" PRIu32, result->device.driver, result->device.ordinal);
+    acre_status status =
+        demo_heap(demo->device, is_soft, &result->parts[result->part_count++], &demo->doing);
+    if (status == ACRE_OK) {
+        status = demo_share(demo->device, name, &result->parts[result->part_count++], &demo->doing);
+    }
+    if (status == ACRE_OK) {
+        status = demo_train(demo->device, &result->parts[result->part_count++], &demo->doing);
+    }
+    if (status == ACRE_OK) {
+        status = demo_limit(demo->device, &result->parts[result->part_count++], &result->oom_report,
+                            &demo->doing);
+    }
+    return status;
+}
+
 /* ---- limbo ----------------------------------------------------------------------------------- */
 
 static const char demo_fault[] = "cuStreamDestroy:1:once";
@@ -249,7 +279,8 @@ static acre_status demo_close(struct demo *demo) {
 static acre_status demo_run(struct demo *demo) {
     acre_status status;
     if ((status = demo_open(demo)) != ACRE_OK || (status = demo_order(demo)) != ACRE_OK ||
-        (status = demo_memory(demo)) != ACRE_OK || (status = demo_close(demo)) != ACRE_OK) {
+        (status = demo_memory(demo)) != ACRE_OK || (status = demo_programs(demo)) != ACRE_OK ||
+        (status = demo_close(demo)) != ACRE_OK) {
         return status;
     }
     demo_cuda(&demo->result->parts[demo->result->part_count++]);
@@ -339,6 +370,11 @@ static void demo_print_json(const struct demo_result *result, const char *folder
     cli_json_end(root);
 }
 
+static void demo_drop(struct demo_result *result) {
+    wishes_free(&result->plan.wishes);
+    free(result->oom_report);
+}
+
 int cmd_demo(int argc, char **argv) {
     static const struct argp_option options[] = {
         {"json", CLI_KEY_JSON, NULL, 0, "print JSON (schema acre-demo/1) instead of text", 0},
@@ -356,6 +392,9 @@ int cmd_demo(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], DEMO_CUDA_PROGRAM) == 0) {
         return demo_cuda_program();
     }
+    if (argc == 4 && strcmp(argv[1], DEMO_SHARE_PROGRAM) == 0) {
+        return demo_share_program(argv[2], argv[3]);
+    }
     cli_parse_args(argc, argv, options,
                    "Tries every part of acre on one device and writes a page with the results.\v"
                    "Parts:\n"
@@ -368,6 +407,10 @@ int cmd_demo(int argc, char **argv) {
                    "                      malloc\n"
                    "  growing array       grows in place; compared with allocating and copying\n"
                    "  plan                packs the buffers of a training step\n"
+                   "  malloc in a kernel  every thread makes a node of a list\n"
+                   "  sharing             another process maps an array\n"
+                   "  tags and realloc    training steps; a buffer that grows\n"
+                   "  limit and report    a request that a limit refuses, and why\n"
                    "  CUDA's own calls    runs a program of the CUDA runtime on a soft device\n"
                    "  limbo and trim      retries a destroy that failed\n"
                    "\n"
@@ -398,12 +441,12 @@ int cmd_demo(int argc, char **argv) {
         char *what = cli_format("cannot %s %s", demo.doing, demo.device_name);
         cli_say_failure(what, status);
         free(what);
-        wishes_free(&result.plan.wishes);
+        demo_drop(&result);
         return CLI_CANNOT;
     }
     char *page = demo_page_write(&result, folder, args.force);
     if (!page) {
-        wishes_free(&result.plan.wishes);
+        demo_drop(&result);
         return CLI_CANNOT;
     }
     bool ok = true;
@@ -416,6 +459,6 @@ int cmd_demo(int argc, char **argv) {
         demo_print_table(&result, page);
     }
     free(page);
-    wishes_free(&result.plan.wishes);
+    demo_drop(&result);
     return ok ? CLI_OK : CLI_FINDING;
 }

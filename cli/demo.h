@@ -1,6 +1,5 @@
-/* The results of `acre demo`: filled by cmd_demo.c, demo_memory.c, demo_pool.c, demo_grow.c,
- * demo_plan.c and demo_cuda.c, drawn by demo_page.c. Times are nanoseconds of the host's clock
- * since the first step. */
+/* The results of `acre demo`: filled by cmd_demo.c and the files demo_*.c, drawn by demo_page.c.
+ * Times are nanoseconds of the host's clock since the first step. */
 #ifndef ACRE_CLI_DEMO_H
 #define ACRE_CLI_DEMO_H
 
@@ -9,7 +8,7 @@
 
 enum {
     DEMO_HANDOVERS = 12, /* events, recorded on the two streams in turn */
-    DEMO_PARTS = 9,
+    DEMO_PARTS = 13,
     DEMO_SIZES = 12, /* sizes that an array grows through, at most */
     DEMO_STEPS = 2 * DEMO_HANDOVERS + 4
 };
@@ -61,6 +60,7 @@ struct demo_result {
     struct cli_link link;           /* copy bandwidths */
     struct demo_growth growth;
     struct demo_plan plan;
+    char *oom_report;        /* text; NULL: none */
     double clock_slack_ns;   /* uncertainty of the offset between the two clocks */
     acre_device_stats stats; /* of the last open device, before it was closed */
 };
@@ -78,6 +78,20 @@ acre_status demo_grow(acre_device *device, const acre_device_info *info, struct 
 
 acre_status demo_plan(acre_device *device, struct demo_part *part, struct demo_plan *found,
                       const char **doing);
+
+/* In demo_heap.c, demo_share.c and demo_train.c. The caller frees *report. */
+acre_status demo_heap(acre_device *device, bool is_soft, struct demo_part *part,
+                      const char **doing);
+acre_status demo_share(acre_device *device, const char *device_name, struct demo_part *part,
+                       const char **doing);
+acre_status demo_train(acre_device *device, struct demo_part *part, const char **doing);
+acre_status demo_limit(acre_device *device, struct demo_part *part, char **report,
+                       const char **doing);
+
+/* In demo_share.c: `acre demo --share-program DEVICE PATH`, an undocumented option for the other
+ * process. */
+#define DEMO_SHARE_PROGRAM "--share-program"
+int demo_share_program(const char *device_name, const char *path);
 
 /* In demo_cuda.c: runs `acre demo --cuda-program`, an undocumented option that calls
  * demo_cuda_program, under the stand-ins for NVIDIA's libraries. */

@@ -47,6 +47,7 @@ static const char page_head[] =
     "  font-size: 0.82rem; }\n"
     ".chip.yes { border-color: var(--a); color: var(--a); }\n"
     ".chip.no { color: var(--soft); text-decoration: line-through; opacity: 0.75; }\n"
+    "pre { overflow-x: auto; font-size: 0.82rem; margin: 0.6rem 0 0; }\n"
     "code { overflow-wrap: anywhere; } .narrow { display: none; }\n"
     "table { border-collapse: collapse; width: 100%; font-size: 0.92rem; }\n"
     "th { text-align: left; color: var(--soft); font-weight: 500; font-size: 0.82rem; }\n"
@@ -451,6 +452,18 @@ static int page_make_folders(const char *folder) {
     return result;
 }
 
+static void page_oom(FILE *out, const struct demo_result *result) {
+    if (!result->oom_report) {
+        return;
+    }
+    fputs("<h2>Out of memory, explained</h2>\n<div class=\"card\"><p class=\"soft note\">What a "
+          "program gets from <code>acre_oom_report</code> when a pool refuses a request: here "
+          "because of its limit.</p>\n<pre>",
+          out);
+    svg_escape(out, result->oom_report);
+    fputs("</pre></div>\n", out);
+}
+
 static void page_write(const struct demo_result *result, FILE *out) {
     fputs(page_head, out);
     page_device(out, result);
@@ -459,6 +472,7 @@ static void page_write(const struct demo_result *result, FILE *out) {
     page_copies(out, result);
     page_growth(out, result);
     page_plan(out, result);
+    page_oom(out, result);
     page_calls(out, result);
     fprintf(out,
             "<p class=\"soft note\" style=\"margin-top: 2rem\">acre %s, <code>acre demo</code>"

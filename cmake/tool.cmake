@@ -37,8 +37,8 @@ add_dependencies(acre_cli acre_commit)
 target_include_directories(acre_cli PRIVATE ${PROJECT_BINARY_DIR}/generated)
 # bench/ and replay include src/ for driver calls; tests/check/check_layers.py checks other uses.
 target_include_directories(acre_cli PRIVATE cli report src)
-# Kernels that `acre bench heap` measures on a GPU; without nvcc it measures only soft devices.
-file(GLOB bench_kernels CONFIGURE_DEPENDS bench/*.cu)
+# Kernels of `acre bench heap` and `acre demo` for a GPU; without nvcc they use only soft devices.
+file(GLOB bench_kernels CONFIGURE_DEPENDS bench/*.cu cli/*.cu)
 acre_add_kernels(acre_bench_kernels ${bench_kernels})
 target_link_libraries(acre_cli PRIVATE acre_flags acre_shared acre_bench_kernels acre::jansson
     acre::z m)

@@ -50,6 +50,7 @@ PROGRAM_EXTRAS = [
     ("cli/cmd_limit*", {"base"}),
     ("cli/frames*", {"base"}),
     ("cli/cmd_replay*", {"base"}),
+    ("cli/demo_heap*", {"device"}),
     ("cli/replay*", {"device", "driver"}),
     ("cli/trace_decode*", {"watch"}),
     ("cli/stats_read*", {"watch"}),

@@ -51,7 +51,8 @@ check "a soft device has no bus id" sh -c "! grep -E '[0-9a-f]{4}:[0-9a-f]{2}:[0
 expect_json '.device.bus_id == null'
 expect_json '.schema == "acre-demo/1" and .device.driver == "soft"'
 expect_json '[.parts[].part] == ["device", "streams and events", "kinds of memory", "copies",
-    "pool", "growing array", "plan", "CUDA\u0027s own calls", "limbo and trim"]'
+    "pool", "growing array", "plan", "malloc in a kernel", "sharing", "tags and realloc",
+    "limit and report", "CUDA\u0027s own calls", "limbo and trim"]'
 expect_json 'all(.parts[]; .ok and .time_ns > 0 and (.text | length > 0))'
 expect_json '.measured | .unit == "GB/s" and .pinned_h2d > 0 and .pinned_d2h > 0 and .d2d > 0
     and .pageable_h2d > 0 and .pageable_d2h > 0'
