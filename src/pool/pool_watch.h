@@ -22,8 +22,9 @@ void acre__pool_watch_alloc(acre_pool *pool, size_t bytes, acre_stream stream, a
                             const void *p);
 /* What acre__pool_watch_free recorded. */
 struct acre__pool_watched {
-    acre_pool *pool; /* NULL: nothing in the trace */
-    int is_marked;   /* the block was live in the table of call stacks */
+    acre_pool *pool;    /* NULL: nothing in the trace */
+    acre_pool *counted; /* NULL: no statistics */
+    int is_marked;      /* the block was live in the table of call stacks */
 };
 /* Records a free before it happens. */
 struct acre__pool_watched acre__pool_watch_free(const void *p, acre_stream stream);

@@ -26,7 +26,11 @@ static inline int acre__trace_is_on(void) {
 }
 
 /* What records the calls of pools, as bits; a hit tests this one switch. */
-enum { ACRE__WATCHED_TRACE = 1, ACRE__WATCHED_STACKS = 2 /* watch/origin.h */ };
+enum {
+    ACRE__WATCHED_TRACE = 1,
+    ACRE__WATCHED_STACKS = 2, /* watch/origin.h */
+    ACRE__WATCHED_STATS = 4   /* watch/stats_file.h */
+};
 extern _Atomic uint32_t acre__watched;
 
 static inline int acre__is_watched(void) {
