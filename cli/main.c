@@ -21,6 +21,8 @@ static const struct main_command main_commands[] = {
     {"bench", "benchmark acre against the driver and other allocators", cmd_bench},
     {"trace", "show what a program did with memory, from its trace", cmd_trace},
     {"stats", "show the statistics of a running program", cmd_stats},
+    {"top", "show the memory of all running programs, live", cmd_top},
+    {"ps", "list the memory of all running programs once", cmd_ps},
     {"symbolize", "replace addresses in a text by functions and lines", cmd_symbolize},
     {"run", "run a CUDA program on a machine without a GPU", cmd_run},
     {"limit", "show or change the memory limit of a program", cmd_limit},

@@ -53,6 +53,8 @@ PROGRAM_EXTRAS = [
     ("cli/replay*", {"device", "driver"}),
     ("cli/trace_decode*", {"watch"}),
     ("cli/stats_read*", {"watch"}),
+    ("cli/top_*", {"watch"}),
+    ("cli/prometheus*", {"watch"}),
 ]
 
 # Folders whose code is linked together with that of others, and may include their headers.
