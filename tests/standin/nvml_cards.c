@@ -1,6 +1,7 @@
 /* A libnvidia-ml.so.1 for tests of `acre top`: two cards, with a name that has control characters.
- * NVML_PIDS has processes, as "PID:CARD:MIB,..."; MIB may be "-": not available. With NVML_FAILS
- * set, initialisation fails, as it does without a driver. */
+ * NVML_BUS is the address of the second one. NVML_PIDS has processes, as "PID:CARD:MIB,..."; MIB
+ * may be "-": not available. With NVML_FAILS set, initialisation fails, as it does without a
+ * driver. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +65,12 @@ int nvmlDeviceGetMemoryInfo(const void *device, unsigned long long *memory) {
 }
 
 int nvmlDeviceGetPciInfo_v3(const void *device, struct pci *out) {
+    const char *bus = getenv("NVML_BUS"); /* of the second card */
     memset(out, 0, sizeof *out);
-    snprintf(out->bus_id, sizeof out->bus_id, "00000000:%02X:00.0", 0x3b + card_of(device));
+    if (bus && card_of(device))
+        snprintf(out->bus_id, sizeof out->bus_id, "0000%s", bus);
+    else
+        snprintf(out->bus_id, sizeof out->bus_id, "00000000:%02X:00.0", 0x3b + card_of(device));
     return 0;
 }
 
