@@ -37,6 +37,9 @@ int cmd_plan(int argc, char **argv);
 int cmd_bench(int argc, char **argv); /* in bench/ */
 int cmd_trace(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
+int cmd_top(int argc, char **argv);
+int cmd_ps(int argc, char **argv); /* acre top --once */
+int cmd_snapshot(int argc, char **argv);
 int cmd_symbolize(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_limit(int argc, char **argv);
@@ -122,6 +125,7 @@ char *cli_device_note(const acre_device_info *info);
 
 /* Reads the host's monotonic clock. */
 uint64_t cli_now_ns(void);
+void cli_sleep(double seconds);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 

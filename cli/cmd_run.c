@@ -512,6 +512,8 @@ static void run_set_environment(const struct run_args *args) {
     }
     run_set("ASAN_OPTIONS", run_in_front("verify_asan_link_order=0", "ASAN_OPTIONS"));
     run_set("ACRE_RUN", run_words(args));
+    setenv("ACRE_STATS", "1", 0); /* for `acre top`; the user's value stays */
+    setenv("ACRE_CONTROL", "1", 0);
     if (args->wants & RUN_WANT_CHECK) {
         run_set("ACRE_SOFT_CHECK", cli_format("yes"));
     }

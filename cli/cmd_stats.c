@@ -1,5 +1,5 @@
 /* acre stats: prints the statistics that a program keeps in a file (ACRE_STATS), while the program
- * runs or after it has ended. */
+ * runs or after it has ended; as a table, as JSON, or as metrics for Prometheus. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,12 +8,15 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "prometheus.h"
 #include "stats_read.h"
+#include "write_file.h"
 
-enum { STATS_KEY_WATCH = 'w' };
+enum { STATS_KEY_WATCH = 'w', STATS_KEY_PROMETHEUS = CLI_KEY_LONG };
 
 struct stats_args {
-    bool json;
+    bool json, prometheus, force;
+    const char *output;   /* with --prometheus; NULL: standard output */
     double watch_seconds; /* 0: once */
     const char *what;     /* a file or a process number */
 };
@@ -162,13 +165,6 @@ static bool stats_json(const struct stats_view *view, bool is_running) {
 
 /* ---- the command ---- */
 
-static void stats_sleep(double seconds) {
-    struct timespec pause = {.tv_sec = (time_t)seconds};
-    pause.tv_nsec = (long)((seconds - (double)pause.tv_sec) * 1e9);
-    while (nanosleep(&pause, &pause) && errno == EINTR) {
-    }
-}
-
 /* Returns the lines of counters that fit on the terminal below the header; without a terminal there
  * is no limit. */
 static size_t stats_room(void) {
@@ -198,10 +194,35 @@ static void stats_show(const struct stats_view *view, const struct stats_args *a
         if (args->watch_seconds == 0 || !is_running || ferror(stdout)) {
             return;
         }
-        stats_sleep(args->watch_seconds);
+        cli_sleep(args->watch_seconds);
         if (!args->json && !repaints) {
             putchar('\n');
         }
+    }
+}
+
+static int stats_write_metrics(const struct stats_view *view, const struct stats_args *args) {
+    struct prometheus document = {0};
+    struct write_file file = {.path = args->output ? args->output : "-",
+                              .kind = WRITE_PROMETHEUS,
+                              .force = args->force,
+                              .inputs = &args->what,
+                              .input_count = 1};
+    int code = write_check(&file);
+    if (code) {
+        return code;
+    }
+    prometheus_add_file(&document, view, 0, stats_is_running(view));
+    prometheus_write(&document, write_begin(&file));
+    return write_end(&file);
+}
+
+static void stats_check(struct argp_state *state, const struct stats_args *args) {
+    if (args->prometheus && (args->json || args->watch_seconds != 0)) {
+        argp_error(state, "--prometheus writes once, without --json and --watch");
+    }
+    if (!args->prometheus && (args->output || args->force)) {
+        argp_error(state, "--output and --force need --prometheus");
     }
 }
 
@@ -218,6 +239,18 @@ static error_t stats_parse(int key, char *arg, struct argp_state *state) {
             argp_error(state, "--watch takes seconds from 0.01 to 86400, not '%.40s'", arg);
         }
         return 0;
+    case STATS_KEY_PROMETHEUS:
+        args->prometheus = true;
+        return 0;
+    case CLI_KEY_OUTPUT:
+        args->output = arg;
+        return 0;
+    case CLI_KEY_FORCE:
+        args->force = true;
+        return 0;
+    case ARGP_KEY_END:
+        stats_check(state, args);
+        return 0;
     case ARGP_KEY_ARG:
         if (args->what) {
             argp_error(state, "more than one file or process given");
@@ -232,35 +265,49 @@ static error_t stats_parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
+static const struct argp_option stats_options[] = {
+    {"json", CLI_KEY_JSON, NULL, 0,
+     "print JSON (schema acre-stats/1); with --watch one document each time", 0},
+    {"watch", STATS_KEY_WATCH, "SECONDS", 0,
+     "print again every SECONDS (0.01 to 86400) until the program ends; on a terminal in place", 0},
+    {"prometheus", STATS_KEY_PROMETHEUS, NULL, 0,
+     "print metrics in Prometheus' text format, for a scrape or a textfile collector", 0},
+    {"output", CLI_KEY_OUTPUT, "FILE", 0,
+     "with --prometheus: write them to FILE, which is replaced in one step", 0},
+    {"force", CLI_KEY_FORCE, NULL, 0, "replace FILE even if acre did not write it", 0},
+    {0}};
+
+static const char stats_doc[] =
+    "Shows the statistics of a running program.\v"
+    "The program must run with ACRE_STATS=1, with ACRE_STATS=FILE or under 'acre\n"
+    "run'. The argument is that file, or the number of the process; '-' reads the\n"
+    "file from standard input. The table has the counters of each device, pool\n"
+    "and tag that are not 0, peaks first; --json has all. If the program has\n"
+    "ended, the file has its last figures, and a message says so. acre_close\n"
+    "removes the figures of a device and its pools. 'acre top' shows all programs\n"
+    "together.\n"
+    "\n"
+    "With --prometheus a metric is called acre_pool_live_bytes, or with _total if\n"
+    "it only grows; its labels are the process, the program and the pool, device\n"
+    "or tag. For node_exporter, write to a file with the extension .prom in its\n"
+    "folder of textfiles.\n"
+    "\n"
+    "Examples:\n"
+    "  ACRE_STATS=program.stats ./program &\n"
+    "  acre stats program.stats\n"
+    "  acre stats --watch 1 $!\n"
+    "  acre stats --json program.stats | jq '.rows[] | {name, values}'\n"
+    "  acre stats --prometheus --output /var/lib/node_exporter/acre.prom $!\n"
+    "\n"
+    "Exit status:\n"
+    "  0   success\n"
+    "  2   there is no such process, or a file is damaged or cannot be read or\n"
+    "      written\n"
+    "  64  wrong usage\n";
+
 int cmd_stats(int argc, char **argv) {
-    static const struct argp_option options[] = {
-        {"json", CLI_KEY_JSON, NULL, 0,
-         "print JSON (schema acre-stats/1); with --watch one document each time", 0},
-        {"watch", STATS_KEY_WATCH, "SECONDS", 0,
-         "print again every SECONDS (0.01 to 86400) until the program ends; on a terminal in place",
-         0},
-        {0}};
     static const struct argp argp = {
-        .options = options,
-        .parser = stats_parse,
-        .args_doc = "FILE|PID",
-        .doc = "Shows the statistics of a running program.\v"
-               "The program must run with ACRE_STATS=FILE. The argument is that file, or the\n"
-               "number of the process; '-' reads the file from standard input. The table has\n"
-               "the counters of each device and each pool that are not 0, peaks first; --json\n"
-               "has all. If the program has ended, the file has its last figures, and a\n"
-               "message says so. acre_close removes the figures of a device and its pools.\n"
-               "\n"
-               "Examples:\n"
-               "  ACRE_STATS=program.stats ./program &\n"
-               "  acre stats program.stats\n"
-               "  acre stats --watch 1 $!\n"
-               "  acre stats --json program.stats | jq '.rows[] | {name, values}'\n"
-               "\n"
-               "Exit status:\n"
-               "  0   success\n"
-               "  2   there is no such process, or the file is damaged or cannot be read\n"
-               "  64  wrong usage\n"};
+        .options = stats_options, .parser = stats_parse, .args_doc = "FILE|PID", .doc = stats_doc};
     struct stats_args args = {0};
     struct stats_view view;
     if (cli_argp_parse(&argp, argc, argv, 0, &args) != 0) {
@@ -274,7 +321,11 @@ int cmd_stats(int argc, char **argv) {
     if (code) {
         return code;
     }
-    stats_show(&view, &args);
+    if (args.prometheus) {
+        code = stats_write_metrics(&view, &args);
+    } else {
+        stats_show(&view, &args);
+    }
     stats_close(&view);
-    return CLI_OK;
+    return code;
 }

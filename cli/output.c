@@ -222,6 +222,13 @@ uint64_t cli_now_ns(void) {
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+void cli_sleep(double seconds) {
+    struct timespec pause = {.tv_sec = (time_t)seconds};
+    pause.tv_nsec = (long)((seconds - (double)pause.tv_sec) * 1e9);
+    while (nanosleep(&pause, &pause) && errno == EINTR) {
+    }
+}
+
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 json_t *cli_json_text(const char *text) {

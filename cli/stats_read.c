@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "watch/publish_folder.h"
 
 static int stats_refuse(const char *path, const char *what) {
     cli_say("%s: %s", path, what);
@@ -20,9 +21,7 @@ static int stats_refuse(const char *path, const char *what) {
 
 /* ---- opening ---- */
 
-/* Terminates a text of the file and replaces all but printable ASCII, which is what acre writes: it
- * goes to a terminal, and bytes above 0x7f can be control characters too. */
-static void text_clean(char *text, size_t room) {
+void stats_text_clean(char *text, size_t room) {
     text[room - 1] = '\0';
     for (char *c = text; *c; c++) {
         *c = *c < ' ' || *c > '~' ? '?' : *c;
@@ -33,12 +32,12 @@ static const char *names_fault(struct acre__stats_names *names) {
     if (names->count > ACRE__STATS_COUNTERS || !memchr(names->name, '\0', sizeof names->name)) {
         return "damaged: invalid names of counters";
     }
-    text_clean(names->name, sizeof names->name);
+    stats_text_clean(names->name, sizeof names->name);
     for (uint64_t i = 0; i < names->count; i++) {
         if (!memchr(names->counters[i], '\0', sizeof names->counters[i])) {
             return "damaged: the name of a counter is not terminated";
         }
-        text_clean(names->counters[i], sizeof names->counters[i]);
+        stats_text_clean(names->counters[i], sizeof names->counters[i]);
     }
     return NULL;
 }
@@ -59,7 +58,8 @@ static const char *header_fault(struct acre__stats_header *header, size_t bytes)
     if (header->row_count > ACRE__STATS_ROWS) {
         return "damaged: more rows than a program writes";
     }
-    text_clean(header->library, sizeof header->library);
+    stats_text_clean(header->library, sizeof header->library);
+    stats_text_clean(header->program, sizeof header->program);
     for (unsigned i = 0; i < ACRE__STATS_KINDS; i++) {
         const char *fault = names_fault(&header->kinds[i]);
         if (fault) {
@@ -69,22 +69,29 @@ static const char *header_fault(struct acre__stats_header *header, size_t bytes)
     return NULL;
 }
 
-/* Fills the view, which owns the descriptor from then on. */
-static int view_begin(const char *path, int fd, struct stats_view *view) {
+/* Fills the view, which owns the descriptor from then on. Returns NULL, or what is wrong with the
+ * file. */
+static const char *view_begin(int fd, struct stats_view *view) {
     struct stat now;
     *view = (struct stats_view){.fd = fd};
     if (fstat(fd, &now)) {
-        return stats_refuse(path, strerror(errno));
+        return strerror(errno);
     }
     if (!S_ISREG(now.st_mode) || (size_t)now.st_size < sizeof view->header) {
-        return stats_refuse(path, "this is not a statistics file of acre");
+        return "this is not a statistics file of acre";
     }
     /* Read instead of mapped: if the file is truncated meanwhile, pread fails without SIGBUS. */
     if (pread(fd, &view->header, sizeof view->header, 0) != (ssize_t)sizeof view->header) {
-        return stats_refuse(path, "damaged: the file is shorter than its header says");
+        return "damaged: the file is shorter than its header says";
     }
-    const char *fault = header_fault(&view->header, (size_t)now.st_size);
+    return header_fault(&view->header, (size_t)now.st_size);
+}
+
+/* Fills the view, or closes the file and says why not. */
+static int view_open(const char *path, int fd, struct stats_view *view) {
+    const char *fault = view_begin(fd, view);
     if (fault) {
+        stats_close(view);
         return stats_refuse(path, fault);
     }
     return CLI_OK;
@@ -117,11 +124,7 @@ int stats_open(const char *path, struct stats_view *view) {
     if (view->fd < 0) {
         return stats_refuse(path, strerror(errno));
     }
-    int code = view_begin(path, view->fd, view);
-    if (code) {
-        stats_close(view);
-    }
-    return code;
+    return view_open(path, view->fd, view);
 }
 
 /* Opens a file of the process (/proc/PID/fd/N) if it is a statistics file; else returns -1. */
@@ -160,15 +163,11 @@ int stats_open_process(uint64_t pid, struct stats_view *view) {
     }
     closedir(list);
     if (fd < 0) {
-        cli_say("process %" PRIu64 ": keeps no statistics: start it with ACRE_STATS=FILE", pid);
+        cli_say("process %" PRIu64 ": keeps no statistics: start it with ACRE_STATS=1", pid);
         return CLI_CANNOT;
     }
     snprintf(path, sizeof path, "process %" PRIu64, pid);
-    int code = view_begin(path, fd, view);
-    if (code) {
-        stats_close(view);
-    }
-    return code;
+    return view_open(path, fd, view);
 }
 
 void stats_close(struct stats_view *view) {
@@ -176,6 +175,24 @@ void stats_close(struct stats_view *view) {
         close(view->fd);
     }
     view->fd = -1;
+}
+
+/* ---- published files ---- */
+
+enum stats_found stats_open_published(int folder, const char *name, struct stats_view *view) {
+    if (!acre__publish_is_name(name)) {
+        return acre__publish_remove_dead(folder, name) ? STATS_ENDED : STATS_OTHER;
+    }
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        return errno == ENOENT ? STATS_ENDED : STATS_DAMAGED;
+    }
+    const char *fault = view_begin(fd, view);
+    if (!fault && stats_is_running(view)) {
+        return STATS_RUNNING;
+    }
+    stats_close(view);
+    return acre__publish_remove_dead(folder, name) || !fault ? STATS_ENDED : STATS_DAMAGED;
 }
 
 /* ---- reading ---- */
@@ -195,6 +212,14 @@ uint64_t stats_refreshed_ns(const struct stats_view *view) {
     return ns;
 }
 
+/* Counts of a tag may be below 0 for a moment: frees of one thread may be added before the allocs
+ * of another. */
+static void counts_clean(struct acre__stats_row *row) {
+    for (size_t i = 0; row->kind == ACRE__STATS_TAG && i < ACRE__STATS_COUNTERS; i++) {
+        row->values[i] = row->values[i] > INT64_MAX ? 0 : row->values[i];
+    }
+}
+
 int stats_row(const struct stats_view *view, size_t index, struct acre__stats_row *row) {
     off_t at = (off_t)(sizeof view->header + index * sizeof *row);
     struct acre__stats_row again;
@@ -202,8 +227,8 @@ int stats_row(const struct stats_view *view, size_t index, struct acre__stats_ro
         return 0;
     }
     /* A row is consistent if its sequence is even and the same before and after reading. A program
-     * that was killed while writing leaves it odd; after 1000 tries the row is used as it is. */
-    for (unsigned i = 0; i < 1000; i++) {
+     * that was killed while writing leaves it odd; after 100 tries the row is used as it is. */
+    for (unsigned i = 0; i < 100; i++) {
         if (pread(view->fd, row, sizeof *row, at) != (ssize_t)sizeof *row ||
             pread(view->fd, &again, sizeof again.sequence, at) != (ssize_t)sizeof again.sequence) {
             return 0;
@@ -212,7 +237,9 @@ int stats_row(const struct stats_view *view, size_t index, struct acre__stats_ro
             break;
         }
     }
-    text_clean(row->name, sizeof row->name);
+    stats_text_clean(row->name, sizeof row->name);
+    stats_text_clean(row->card, sizeof row->card);
+    counts_clean(row);
     return row->kind > ACRE__STATS_NONE && row->kind < ACRE__STATS_KINDS &&
            view->header.kinds[row->kind].count > 0;
 }

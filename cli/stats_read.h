@@ -20,6 +20,15 @@ struct stats_view {
 int stats_open(const char *path, struct stats_view *view);
 /* Opens the statistics file of a process, found among its open files. Returns as stats_open. */
 int stats_open_process(uint64_t pid, struct stats_view *view);
+/* What a file in the folder of published statistics is (watch/publish_folder.h). */
+enum stats_found {
+    STATS_RUNNING, /* of a program that runs; the view is open */
+    STATS_ENDED,   /* of a program that has ended; the file was removed */
+    STATS_DAMAGED, /* not a statistics file, in spite of its name */
+    STATS_OTHER    /* a name that acre does not use */
+};
+/* Opens a published file, without a message. */
+enum stats_found stats_open_published(int folder, const char *name, struct stats_view *view);
 void stats_close(struct stats_view *view);
 
 /* Returns true if the program that writes the file is running. */
@@ -29,5 +38,10 @@ uint64_t stats_refreshed_ns(const struct stats_view *view);
 
 /* Reads a consistent copy of a row. Returns 1, or 0 if the row is not in use or cannot be read. */
 int stats_row(const struct stats_view *view, size_t index, struct acre__stats_row *row);
+
+/* Terminates a text from outside and replaces all but printable ASCII, which is what acre writes:
+ * it goes to a terminal, and bytes above 0x7f can be control characters or change the direction of
+ * the text. */
+void stats_text_clean(char *text, size_t room);
 
 #endif

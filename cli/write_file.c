@@ -56,6 +56,10 @@ static bool write_is_ours(const struct write_file *file) {
         return !is_plain && trace_is((const unsigned char *)head, (size_t)got);
     case WRITE_RUN:
         return text_begins(head, "{\"schema\": \"acre-run/1\"");
+    case WRITE_SNAPSHOT:
+        return strstr(head, "\"acre-snapshot/") != NULL;
+    case WRITE_PROMETHEUS:
+        return text_begins(head, "# HELP acre_");
     }
     return false;
 }

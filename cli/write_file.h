@@ -14,12 +14,14 @@
 
 /* Kinds of files, by which acre recognises a file that it wrote before. */
 enum write_kind {
-    WRITE_OFFSETS, /* acre plan --out */
-    WRITE_SVG,     /* acre plan --svg, acre bench --chart, plan.svg of acre demo */
-    WRITE_BENCH,   /* acre bench --output */
-    WRITE_PAGE,    /* index.html of acre demo */
-    WRITE_TRACE,   /* acre trace --pack */
-    WRITE_RUN      /* acre run --json */
+    WRITE_OFFSETS,    /* acre plan --out */
+    WRITE_SVG,        /* acre plan --svg, acre bench --chart, plan.svg of acre demo */
+    WRITE_BENCH,      /* acre bench --output */
+    WRITE_PAGE,       /* index.html of acre demo */
+    WRITE_TRACE,      /* acre trace --pack */
+    WRITE_RUN,        /* acre run --json */
+    WRITE_PROMETHEUS, /* acre stats and acre ps, --prometheus --output */
+    WRITE_SNAPSHOT    /* acre snapshot */
 };
 
 struct write_file {

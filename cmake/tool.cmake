@@ -1,4 +1,4 @@
-# The tool `acre`. Only the tool needs jansson and zlib. Without them, and without
+# The tool `acre`. Only the tool needs jansson and zlib, and uses ncurses. Without them, and without
 # ACRE_TOOL=ON, the tool is not built.
 if(NOT ACRE_TOOL)
     return()
@@ -23,7 +23,17 @@ if(missing)
     return()
 endif()
 
+# The live view of `acre top` needs ncurses, with wide characters; without it --once works.
+acre_find(ncursesw HEADER ncurses.h PACKAGE libncurses-dev)
 file(GLOB tool_sources CONFIGURE_DEPENDS cli/*.c bench/*.c report/*.c)
+set(screen_sources ${PROJECT_SOURCE_DIR}/cli/top_screen.c ${PROJECT_SOURCE_DIR}/cli/top_draw.c)
+set(screen_none ${PROJECT_SOURCE_DIR}/cli/top_screen_none.c)
+if(ACRE_NCURSESW_FOUND)
+    list(REMOVE_ITEM tool_sources ${screen_none})
+else()
+    list(REMOVE_ITEM tool_sources ${screen_sources})
+    message(STATUS "acre top is built without its live view: ncurses (libncurses-dev) not found")
+endif()
 # The tool places buffers of a file with the library's placer, which the library does not export.
 add_executable(acre_cli ${tool_sources} $<TARGET_OBJECTS:acre_pure_objects>)
 set_target_properties(acre_cli PROPERTIES OUTPUT_NAME acre)
@@ -41,7 +51,10 @@ target_include_directories(acre_cli PRIVATE cli report src)
 file(GLOB bench_kernels CONFIGURE_DEPENDS bench/*.cu cli/*.cu)
 acre_add_kernels(acre_bench_kernels ${bench_kernels})
 target_link_libraries(acre_cli PRIVATE acre_flags acre_shared acre_bench_kernels acre::jansson
-    acre::z m)
+    acre::z m ${CMAKE_DL_LIBS})
+if(ACRE_NCURSESW_FOUND)
+    target_link_libraries(acre_cli PRIVATE acre::ncursesw)
+endif()
 add_dependencies(acre_product acre_cli)
 
 # `acre run` finds the stand-ins relative to itself. Only one file has the path, so that a change of

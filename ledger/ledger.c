@@ -1,5 +1,6 @@
 /* The ledger's entries and counts; see ledger.h. */
 #include "ledger.h"
+#include "ledger_stats.h"
 #include "ledger_trace.h"
 
 #include <pthread.h>
@@ -69,8 +70,9 @@ static void count_made(struct run_count *count, size_t bytes) {
         count->most_bytes = count->bytes;
 }
 
-/* Copies the changed counts to the report. */
+/* Copies the changed counts to the report and the statistics. */
 static void ledger_record_counts(enum run_kind kind) {
+    acre__ledger_stats_store(kind, &ledger.counts[kind]);
     acre__record_count(kind, &ledger.counts[kind]);
     if (ledger_is_memory[kind])
         acre__record_count(RUN_KIND_COUNT, &ledger.counts[RUN_KIND_COUNT]);
@@ -403,6 +405,7 @@ void acre__ledger_ended(const struct acre__driver *drv, CUresult result) {
  * not freed. */
 void acre__ledger_forget(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    acre__ledger_stats_forget();
     ledger.lock = fresh;
     ledger.memory = ledger.addresses = ledger.chunks = ledger.pools = ledger.arrays =
         ledger.opened = (struct acre__tree){NULL, 0};

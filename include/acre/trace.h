@@ -2,7 +2,7 @@
 #ifndef ACRE_TRACE_H
 #define ACRE_TRACE_H
 
-#include "status.h"
+#include "device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,9 +43,9 @@ ACRE_API acre_status acre_trace_flush(void);
 /* Writes a text into the trace; the first 200 bytes are kept. Without a trace it is a no-op. */
 ACRE_API acre_status acre_trace_mark(const char *text);
 
-/* Writes the statistics of all devices and pools to the file that ACRE_STATS names. `acre stats`
- * shows them while the program runs. The first acre_open reads ACRE_STATS; without it the call is a
- * no-op. acre also writes a pool's statistics when a thread's cache takes memory from the pool or
+/* Writes the statistics of all devices, pools and tags to the file of ACRE_STATS. `acre stats` and
+ * `acre top` show them while the program runs. The first acre_open reads ACRE_STATS; without it the
+ * call is a no-op. acre also writes a pool's statistics when a thread's cache takes memory from the pool or
  * returns it, and a device's when it is opened. */
 ACRE_API acre_status acre_stats_export(void);
 

@@ -43,7 +43,11 @@
     X(TRACE, TEXT, "file to write a trace of pools to; %p in its name is the process ID")          \
     X(TRACE_BYTES, BYTES, "size limit of a trace (default 1GiB); the trace ends there")            \
     X(TRACE_RING, FLAG, "a trace at its limit overwrites its oldest events instead (default no)")  \
-    X(STATS, TEXT, "file to keep statistics in, for `acre stats`; %p as for ACRE_TRACE")           \
+    X(STATS, TEXT,                                                                                 \
+      "1: publish statistics for `acre top`; 0: do not; otherwise a file to keep them in, for "    \
+      "`acre stats`; %p as for ACRE_TRACE")                                                        \
+    X(CONTROL, FLAG,                                                                               \
+      "answer `acre snapshot` and other commands of the same user (default no)")                   \
     X(SNAPSHOT_ON_OOM, TEXT,                                                                       \
       "folder to write a snapshot to when a pool cannot serve a request (acre_snapshot)")          \
     X(SANITIZE, FLAG,                                                                              \

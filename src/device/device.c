@@ -444,6 +444,7 @@ static void device_begin(acre_device *dev, const struct acre__driver *drv, uint3
     snprintf(dev->label, sizeof dev->label, "%s:%u", drv->name, ordinal);
     acre__store(&dev->lost, 0, memory_order_relaxed);
     acre__store(&dev->driver_refusals, 0, memory_order_relaxed);
+    acre__store(&dev->row_peak, 0, memory_order_relaxed);
     acre__store(&dev->users, 0, memory_order_relaxed);
     acre__store(&dev->copies_direct, 0, memory_order_relaxed);
     acre__store(&dev->copies_staged, 0, memory_order_relaxed);
@@ -454,6 +455,16 @@ static void device_begin(acre_device *dev, const struct acre__driver *drv, uint3
     dev->limbo = (struct acre__limbo){0};
     dev->streams_created = dev->events_created = dev->limbo_retired = dev->trims = 0;
     acre__lock_give(&dev->lock);
+}
+
+/* Takes a row of ACRE_STATS. The card's address tells `acre top` which card it is: ordinals differ
+ * between processes. */
+static void device_row(acre_device *dev) {
+    char card[32];
+    dev->row = acre__stats_row_take(ACRE__STATS_DEVICE, acre__device_index(dev), dev->label);
+    if (dev->row && !dev->drv->is_soft &&
+        !dev->drv->cuDeviceGetPCIBusId(card, (int)sizeof card, dev->device))
+        acre__stats_row_card(dev->row, card);
 }
 
 acre_status acre__device_create(const struct acre__driver *drv, uint32_t ordinal,
@@ -484,7 +495,7 @@ acre_status acre__device_create(const struct acre__driver *drv, uint32_t ordinal
         acre__orphan_release(drv, dev->context_item, acre__device_is_lost(dev));
         return status;
     }
-    dev->row = acre__stats_row_take(ACRE__STATS_DEVICE, acre__device_index(dev), dev->label);
+    device_row(dev);
     uint64_t bit = (uint64_t)1 << (dev - slots.at);
     atomic_fetch_or_explicit(&slots.open, bit, memory_order_release);
     *out = dev;

@@ -29,6 +29,7 @@ struct acre_device {
     acre_device_info info; /* all fields but free_bytes and open_count */
     struct acre__limbo_item *context_item;
     struct acre__stats_row *row; /* row of ACRE_STATS (watch/stats_file.h), or NULL */
+    _Atomic uint64_t row_peak;   /* highest chunk_bytes + mem_bytes in the row */
 
     _Atomic uint32_t lost;            /* the sticky error code that lost the device; 0: not lost */
     _Atomic uint64_t driver_refusals; /* driver calls that failed */

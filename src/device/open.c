@@ -22,6 +22,7 @@
 #include "driver/driver_fault.h"
 #include "device/driver_status.h"
 #include "soft/soft.h"
+#include "watch/control.h"
 #include "watch/regions.h"
 #include "watch/origin.h"
 #include "watch/stats_file.h"
@@ -315,6 +316,8 @@ static acre_status device_open(const char *name, const acre_open_options *option
         status = acre__trace_begin();
     if (status == ACRE_OK)
         status = acre__stats_begin();
+    if (status == ACRE_OK)
+        status = acre__control_begin();
     if (status)
         return status;
     acre__lock_take(&registry.lock);

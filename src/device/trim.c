@@ -95,8 +95,19 @@ void acre__device_export(acre_device *dev) {
     acre_device_stats now = {.struct_size = sizeof now};
     if (!dev->row || acre_device_get_stats(dev, &now))
         return;
+    uint64_t held = now.chunk_bytes + now.mem_bytes;
+    uint64_t peak = acre__load(&dev->row_peak, memory_order_relaxed);
+    while (held > peak &&
+           !acre__cas_weak(&dev->row_peak, &peak, held, memory_order_relaxed, memory_order_relaxed))
+        continue;
+    const struct {
+        uint64_t total_bytes, peak_bytes;
+    } more = {dev->info.total_bytes, held > peak ? held : peak};
 #define TRIM_VALUE(name, meaning) now.name,
-    const uint64_t values[] = {ACRE_DEVICE_STATS_LIST(TRIM_VALUE)};
+#define TRIM_MORE(name, meaning) more.name,
+    const uint64_t values[] = {ACRE_DEVICE_STATS_LIST(TRIM_VALUE)
+                                   ACRE__STATS_DEVICE_MORE(TRIM_MORE)};
 #undef TRIM_VALUE
+#undef TRIM_MORE
     acre__stats_row_store(dev->row, values, sizeof values / sizeof *values);
 }

@@ -15,6 +15,7 @@
 #include "pool/pool_slab_make.h"
 #include "pool/pool_slow.h"
 #include "pool/pool_trim.h"
+#include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
 
 enum { POOL_KINDS = ACRE_KIND_MANAGED + 1 };
@@ -265,6 +266,7 @@ static void pool_export(acre_pool *pool, void *ignored) {
 /* For acre_stats_export. */
 static void pools_export(void) {
     acre__pools_visit(NULL, pool_export, NULL);
+    acre__tags_export(1);
 }
 
 static void pools_use(void) {
@@ -277,8 +279,10 @@ static void pools_use(void) {
     acre__device_hooks_add(&hooks);
     acre__book_set_parts(describe_block);
     acre__cache_init(acre__cache_empty);
-    if (acre__stats_is_on())
+    if (acre__stats_is_on()) {
         acre__stats_source_add(pools_export);
+        acre__tags_use();
+    }
 }
 
 /* ---- creation ---- */

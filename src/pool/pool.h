@@ -81,6 +81,8 @@ struct acre_pool {
     struct acre__stats_row *row;            /* set at creation: for ACRE_STATS, or NULL */
     acre_pool_stats exported;               /* statistics when they were last counted */
     uint64_t export_due_ns;                 /* when to count them again (pool_watch.c) */
+    uint64_t idle_bytes, idle_blocks;       /* used but not live when they were counted */
+    _Atomic uint64_t look_due_ns;           /* when a hit looks at `export_due_ns` again */
     uint64_t used;                          /* bytes of slots that are live or in thread caches */
     uint64_t used_blocks;                   /* number of those slots */
     uint64_t soft_limit_bytes, limit_bytes; /* limits of `used`; 0: none */

@@ -21,6 +21,7 @@
 #include "pool/pool_snapshot.h"
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
+#include "watch/control.h"
 
 enum { SNAP_PATH = 4096, SNAP_ON_OOM = 8 };
 
@@ -263,6 +264,19 @@ static acre_status snapshot(const acre_device *dev, const char *path) {
 acre_status acre_snapshot(acre_device *device, const char *path) {
     return acre__in_call(snapshot(device, path), "acre_snapshot");
 }
+
+/* ---- for other programs ---- */
+
+static acre_status snapshot_answer(int out, const char *arguments) {
+    (void)arguments;
+    return acre__snapshot_write(NULL, out);
+}
+
+__attribute__((constructor)) static void snapshot_begin(void) {
+    acre__control_add("snapshot", snapshot_answer);
+}
+
+/* ---- out of memory ---- */
 
 void acre__snapshot_on_oom(const acre_device *dev) {
     static _Atomic uint32_t written;

@@ -1,6 +1,6 @@
 /* Tags: see pool_tag.h.
  *
- * Lookups hash the parent's number and the name, under a leaf lock. A tag's record is complete
+ * Lookups hash the parent's number and the name, under a lock. A tag's record is complete
  * before it is in the array, and is never freed. Its counts are atomics, so adding needs no lock;
  * only a comparison with a limit does. */
 #include "pool/pool_tag.h"
@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/atomic.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "watch/stats_file.h"
 #include "watch/trace.h"
 
 struct tag {
@@ -20,16 +22,17 @@ struct tag {
     _Atomic int64_t bytes, blocks;         /* of these and of all tags below */
     _Atomic int64_t peak;                  /* of `bytes` */
     _Atomic uint64_t limit;                /* of `bytes`; 0: none */
+    _Atomic(struct acre__stats_row *) row; /* the same counts for ACRE_STATS, or NULL */
     size_t name_at;                        /* in the path */
     char path[];
 };
 
 static struct {
     struct acre__lock lock;
-    _Atomic(struct tag *) all[ACRE__TAGS + 1]; /* by number; [0] is unused */
-    _Atomic uint32_t count;                    /* the last number assigned */
-    uint16_t table[2 * ACRE__TAGS];            /* by hash; 0: free */
-} tags = {.lock = ACRE__LOCK_INIT("tags", ACRE__RANK_LEAF)};
+    _Atomic(struct tag *) all[ACRE__TAGS + 1];                   /* by number; [0] is unused */
+    _Atomic uint32_t count;                                      /* the last number assigned */
+    uint16_t table[2 * ACRE__TAGS];                              /* by hash; 0: free */
+} tags = {.lock = ACRE__LOCK_INIT("tags", ACRE__RANK_LEAF - 1)}; /* rows have a leaf lock */
 
 static struct tag *tag_at(uint32_t number) {
     return acre__load(&tags.all[number], memory_order_acquire);
@@ -43,6 +46,29 @@ uint32_t acre__tag_now(void) {
     const struct acre__thread *thread = acre__thread_pointer;
     const struct acre__pool_cache *cache = thread ? thread->pool : NULL;
     return cache ? cache->tag : 0;
+}
+
+/* ---- rows for ACRE_STATS ---- */
+
+enum {
+#define TAG_COUNTER(name, meaning) TAG_##name,
+    ACRE__STATS_TAG_LIST(TAG_COUNTER)
+#undef TAG_COUNTER
+};
+
+/* Lock held. A tag gets its row before it has blocks, so the row has the same counts from then on.
+ * No row: the header of the file counts it. */
+static void row_take(struct tag *tag, uint32_t number) {
+    struct acre__stats_row *row = acre__stats_row_take(ACRE__STATS_TAG, number, tag->path);
+    if (row)
+        acre__stats_row_add(row, TAG_limit_bytes, acre__load(&tag->limit, memory_order_relaxed));
+    acre__store(&tag->row, row, memory_order_relaxed);
+}
+
+static void row_add(struct tag *tag, unsigned counter, int64_t more) {
+    struct acre__stats_row *row = acre__load(&tag->row, memory_order_relaxed);
+    if (row && acre__stats_is_on())
+        acre__stats_row_add(row, counter, (uint64_t)more);
 }
 
 /* ---- names ---- */
@@ -87,6 +113,7 @@ static acre_status tag_find(uint32_t parent, const char *name, size_t length, ui
     } else if (!*number) {
         struct tag *made = tag_make(parent, name, length);
         if (made) {
+            row_take(made, next);
             acre__store(&tags.all[next], made, memory_order_release);
             acre__store(&tags.count, next, memory_order_release);
             tags.table[at] = (uint16_t)next;
@@ -122,16 +149,22 @@ static void peak_note(struct tag *tag, int64_t bytes) {
     while (bytes > peak &&
            !acre__cas_weak(&tag->peak, &peak, bytes, memory_order_relaxed, memory_order_relaxed))
         continue;
+    if (bytes > peak) /* each thread adds what it has raised the peak by */
+        row_add(tag, TAG_peak_bytes, bytes - peak);
 }
 
 static void tag_add(uint32_t number, int64_t bytes, int64_t blocks) {
     struct tag *tag = tag_at(number);
     acre__fetch_add(&tag->own_bytes, bytes, memory_order_relaxed);
     acre__fetch_add(&tag->own_blocks, blocks, memory_order_relaxed);
+    row_add(tag, TAG_own_bytes, bytes);
+    row_add(tag, TAG_own_blocks, blocks);
     for (; number; number = tag->parent) {
         tag = tag_at(number);
         peak_note(tag, acre__fetch_add(&tag->bytes, bytes, memory_order_relaxed) + bytes);
         acre__fetch_add(&tag->blocks, blocks, memory_order_relaxed);
+        row_add(tag, TAG_live_bytes, bytes);
+        row_add(tag, TAG_live_blocks, blocks);
     }
 }
 
@@ -282,6 +315,39 @@ uint32_t acre__tag_try(uint32_t number, size_t bytes) {
     return over;
 }
 
+/* ---- statistics ---- */
+
+void acre__tags_use(void) {
+    acre__lock_take(&tags.lock);
+    uint32_t count = acre__load(&tags.count, memory_order_relaxed);
+    for (uint32_t i = 1; i <= count; i++) {
+        struct tag *tag = tag_at(i);
+        if (!acre__load(&tag->row, memory_order_relaxed))
+            row_take(tag, i);
+    }
+    acre__lock_give(&tags.lock);
+}
+
+static uint64_t tag_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void acre__tags_export(int is_forced) {
+    enum { LEAST_NS = 20000000, SHARE = 50 }; /* as for pools: pool_watch.c */
+    static _Atomic uint64_t due_ns;
+    if (!acre__load(&tags.count, memory_order_acquire) || !acre__stats_is_on())
+        return;
+    uint64_t begin_ns = tag_now_ns();
+    if (!is_forced && begin_ns < acre__load(&due_ns, memory_order_relaxed))
+        return;
+    acre__store(&due_ns, begin_ns + LEAST_NS, memory_order_relaxed);
+    acre__caches_visit(acre__tag_flush, NULL);
+    uint64_t end_ns = tag_now_ns(), pause = (end_ns - begin_ns) * SHARE;
+    acre__store(&due_ns, end_ns + (pause > LEAST_NS ? pause : LEAST_NS), memory_order_relaxed);
+}
+
 /* ---- public functions ---- */
 
 static acre_status tag_push(const char *name) {
@@ -361,7 +427,8 @@ static acre_status tag_set_limit(const char *path, uint64_t bytes) {
     for (const char *at = path; at; at = name_behind(at))
         if ((status = tag_find(tag, at, strcspn(at, "/"), &tag)))
             return status;
-    acre__store(&tag_at(tag)->limit, bytes, memory_order_relaxed);
+    uint64_t before = acre__exchange(&tag_at(tag)->limit, bytes, memory_order_relaxed);
+    row_add(tag_at(tag), TAG_limit_bytes, (int64_t)(bytes - before));
     return ACRE_OK;
 }
 

@@ -67,4 +67,11 @@ uint32_t acre__tag_now(void);
 const char *acre__tag_path(uint32_t tag);
 void acre__tag_limit(uint32_t tag, uint64_t *used_bytes, uint64_t *limit_bytes);
 
+/* Takes rows of ACRE_STATS for tags that are older than the first device. Call it before the first
+ * block is allocated. */
+void acre__tags_use(void);
+/* No lock held: adds the counters of all threads to the tags, and so to their rows for ACRE_STATS,
+ * at most every 20 ms and for at most a fiftieth of the time, unless `is_forced`. */
+void acre__tags_export(int is_forced);
+
 #endif

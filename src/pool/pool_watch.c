@@ -1,7 +1,9 @@
 /* Reports of pools to the trace, the call stacks and the statistics file: see pool_watch.h.
  *
  * Counting live blocks visits all thread caches. So it happens at most every 20 ms, and takes at
- * most a fiftieth of the time. */
+ * most a fiftieth of the time. In between, the pool's own counts say how live memory changes. While
+ * statistics are kept, hits count their calls in the pool's row, and look every 20 ms whether to
+ * store the rest. */
 #include "pool/pool_watch.h"
 
 #include <time.h>
@@ -11,9 +13,18 @@
 
 enum { EXPORT_LEAST_NS = 20000000, EXPORT_SHARE = 50 };
 
-static uint64_t watch_now_ns(void) {
+/* Counters of a pool's row that are added to with each call, behind those of the public list. */
+enum {
+#define WATCH_PUBLIC(name, meaning) WATCH_##name,
+#define WATCH_MORE(name, meaning) WATCH_more_##name,
+    ACRE_POOL_STATS_LIST(WATCH_PUBLIC) ACRE__STATS_POOL_MORE(WATCH_MORE)
+#undef WATCH_PUBLIC
+#undef WATCH_MORE
+};
+
+static uint64_t watch_clock_ns(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -52,10 +63,30 @@ static const struct acre__what *what_of(const acre_pool *pool) {
     return &pool_blocks[!pool->is_default];
 }
 
+/* No lock held: stores the statistics if that was not done for some time. Hits may be all that a
+ * program does. */
+static void watch_look(acre_pool *pool) {
+    uint64_t now_ns = watch_clock_ns(CLOCK_MONOTONIC_COARSE);
+    if (now_ns < acre__load(&pool->look_due_ns, memory_order_relaxed))
+        return;
+    acre__store(&pool->look_due_ns, now_ns + EXPORT_LEAST_NS, memory_order_relaxed);
+    acre__pool_export(pool);
+}
+
+static void watch_count(acre_pool *pool, size_t bytes) {
+    if (!pool->row)
+        return;
+    acre__stats_row_add(pool->row, WATCH_more_allocs, 1);
+    acre__stats_row_add(pool->row, WATCH_more_alloc_bytes, bytes);
+    watch_look(pool);
+}
+
 void acre__pool_watch_alloc(acre_pool *pool, size_t bytes, acre_stream stream, acre_status status,
                             const void *p) {
     if (status == ACRE_OK && !p)
         return; /* 0 bytes: there is no block */
+    if (status == ACRE_OK && acre__stats_is_on())
+        watch_count(pool, bytes);
     uint32_t stack = 0;
     if (status == ACRE_OK)
         stack = acre__origin_add(p, bytes, what_of(pool), pool, pool->dev->label);
@@ -72,13 +103,19 @@ void acre__pool_watch_alloc(acre_pool *pool, size_t bytes, acre_stream stream, a
         acre__trace_refused(&pool->trace, bytes, stream, acre__tag_now(), status);
 }
 
-/* Records a free in the trace. Returns the pool; NULL for an address of no pool. */
-static acre_pool *trace_free(const void *p, acre_stream stream) {
+/* Returns the pool of a block; NULL for an address of no pool. */
+static acre_pool *pool_of(const void *p) {
     struct acre__pool_cache *cache = acre__cache_self();
     acre__reader_enter(cache); /* after a double free the slab may be destroyed */
     const struct acre__slab *slab = p ? acre__pool_table_find(p) : NULL;
     acre_pool *pool = slab ? slab->pool : NULL;
     acre__reader_leave(cache);
+    return pool;
+}
+
+/* Records a free in the trace. Returns the pool; NULL for an address of no pool. */
+static acre_pool *trace_free(const void *p, acre_stream stream) {
+    acre_pool *pool = pool_of(p);
     if (pool)
         acre__trace_free(&pool->trace, p, stream);
     return pool;
@@ -105,6 +142,7 @@ struct acre__pool_watched acre__pool_watch_free(const void *p, acre_stream strea
     struct acre__pool_watched watched = {.is_marked = acre__origin_free(p)};
     watched.region_bytes = acre__regions_are_on() ? region_end(p) : 0;
     watched.pool = acre__trace_is_on() ? trace_free(p, stream) : NULL;
+    watched.counted = acre__stats_is_on() ? pool_of(p) : NULL;
     return watched;
 }
 
@@ -116,6 +154,8 @@ acre_status acre__pool_watch_freed(const struct acre__pool_watched *watched, con
         acre__regions_add(p, watched->region_bytes);
     if (status && watched->pool)
         acre__trace_free_refused(&watched->pool->trace, p, stream, status);
+    if (!status && watched->counted && watched->counted->row)
+        watch_look(watched->counted);
     return status;
 }
 
@@ -199,20 +239,39 @@ static void export_store(acre_pool *pool) {
     acre__stats_row_store(pool->row, values, sizeof values / sizeof *values);
 }
 
+/* Counts live blocks. */
+static void export_count(acre_pool *pool) {
+    acre__pool_stats(pool, &pool->exported);
+    pool->idle_blocks = pool->used_blocks - pool->exported.live_blocks;
+    pool->idle_bytes = pool->used - pool->exported.live_bytes;
+}
+
+/* What caches held when live blocks were last counted is still idle, about. */
+static void export_estimate(acre_pool *pool) {
+    pool->exported.live_blocks =
+        pool->used_blocks > pool->idle_blocks ? pool->used_blocks - pool->idle_blocks : 0;
+    pool->exported.live_bytes = pool->used > pool->idle_bytes ? pool->used - pool->idle_bytes : 0;
+}
+
 void acre__pool_export_now(acre_pool *pool, int is_locked) {
-    uint64_t begin_ns = watch_now_ns();
+    uint64_t begin_ns = watch_clock_ns(CLOCK_MONOTONIC);
     if (!is_locked)
         acre__lock_take(&pool->lock);
     int is_due = is_locked || begin_ns >= pool->export_due_ns;
     if (is_due) {
-        acre__pool_stats(pool, &pool->exported);
-        uint64_t end_ns = watch_now_ns(), pause = (end_ns - begin_ns) * EXPORT_SHARE;
+        export_count(pool);
+        uint64_t end_ns = watch_clock_ns(CLOCK_MONOTONIC),
+                 pause = (end_ns - begin_ns) * EXPORT_SHARE;
         pool->export_due_ns = end_ns + (pause > EXPORT_LEAST_NS ? pause : EXPORT_LEAST_NS);
+    } else {
+        export_estimate(pool);
     }
     stats_quick(pool, &pool->exported);
     export_store(pool);
     if (!is_locked)
         acre__lock_give(&pool->lock);
-    if (is_due && !is_locked)
+    if (is_due && !is_locked) {
         acre__device_export(pool->dev);
+        acre__tags_export(0);
+    }
 }

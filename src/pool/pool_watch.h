@@ -24,6 +24,7 @@ void acre__pool_watch_alloc(acre_pool *pool, size_t bytes, acre_stream stream, a
 /* What acre__pool_watch_free recorded. */
 struct acre__pool_watched {
     acre_pool *pool;     /* NULL: nothing in the trace */
+    acre_pool *counted;  /* NULL: no statistics */
     int is_marked;       /* the block was live in the table of call stacks */
     size_t region_bytes; /* of the block, if it was a region of NVTX (watch/regions.h) */
 };

@@ -2,12 +2,14 @@
  *
  * The file is mapped once and stays mapped until the process ends, so threads may store to rows at
  * any time. A leaf lock guards which rows are in use. A sequence number guards the values of a row:
- * one thread at a time makes it odd. */
+ * one thread at a time makes it odd. A published file is removed when the process ends. */
 #include "watch/stats_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +20,8 @@
 #include "base/own_file.h"
 #include "base/parse.h"
 #include "base/status.h"
+#include "watch/publish_folder.h"
+#include "watch/trace.h"
 #include "watch/watch_file.h"
 
 enum { STATS_SOURCES = 4 };
@@ -30,6 +34,8 @@ static struct {
     struct acre__own_file file; /* kept open for its flock, which shows that the program runs */
     struct acre__stats_header *header;
     struct acre__stats_row *rows;
+    unsigned tag_rows;
+    char published[ACRE__PATH_BYTES]; /* path to remove at exit; empty: none */
     void (*sources[STATS_SOURCES])(void);
 } stats = {.lock = ACRE__LOCK_INIT("statistics", ACRE__RANK_LEAF), .file = ACRE__OWN_FILE_NONE};
 
@@ -45,6 +51,17 @@ static uint64_t stats_now_ns(void) {
 static void stats_in_child(void) {
     atomic_store_explicit(&acre__stats_on, 0, memory_order_relaxed);
     acre__own_file_close(&stats.file);
+    stats.published[0] = '\0';
+}
+
+/* Without the lock: a thread that was stopped by the exit may have it. */
+__attribute__((destructor)) static void stats_unpublish(void) {
+    struct stat now;
+    if (stats.published[0] && stats.header->pid == (uint32_t)getpid() &&
+        lstat(stats.published, &now) == 0 && now.st_ino == stats.file.inode &&
+        now.st_dev == stats.file.device)
+        unlink(stats.published);
+    stats.published[0] = '\0';
 }
 
 static void names_write(struct acre__stats_names *names, const char *name,
@@ -57,8 +74,12 @@ static void names_write(struct acre__stats_names *names, const char *name,
 
 static void header_write(struct acre__stats_header *header) {
 #define STATS_NAME(name, meaning) #name,
-    static const char *const device[] = {ACRE_DEVICE_STATS_LIST(STATS_NAME)};
-    static const char *const pool[] = {ACRE_POOL_STATS_LIST(STATS_NAME)};
+    static const char *const device[] = {ACRE_DEVICE_STATS_LIST(STATS_NAME)
+                                             ACRE__STATS_DEVICE_MORE(STATS_NAME)};
+    static const char *const pool[] = {ACRE_POOL_STATS_LIST(STATS_NAME)
+                                           ACRE__STATS_POOL_MORE(STATS_NAME)};
+    static const char *const tag[] = {ACRE__STATS_TAG_LIST(STATS_NAME)};
+    static const char *const memory[] = {ACRE__STATS_MEMORY_LIST(STATS_NAME)};
 #undef STATS_NAME
     enum { DEVICE = sizeof device / sizeof *device, POOL = sizeof pool / sizeof *pool };
     _Static_assert((int)DEVICE <= (int)ACRE__STATS_COUNTERS, "a device's counters fit into a row");
@@ -70,8 +91,12 @@ static void header_write(struct acre__stats_header *header) {
     header->pid = (uint32_t)getpid();
     header->started_ns = header->refreshed_ns = stats_now_ns();
     snprintf(header->library, sizeof header->library, "%s", acre_version());
+    snprintf(header->program, sizeof header->program, "%s", program_invocation_short_name);
     names_write(&header->kinds[ACRE__STATS_DEVICE], "device", device, DEVICE);
     names_write(&header->kinds[ACRE__STATS_POOL], "pool", pool, POOL);
+    names_write(&header->kinds[ACRE__STATS_TAG], "tag", tag, sizeof tag / sizeof *tag);
+    names_write(&header->kinds[ACRE__STATS_MEMORY], "memory", memory,
+                sizeof memory / sizeof *memory);
     memcpy(header->magic, ACRE__STATS_MAGIC, sizeof header->magic);
 }
 
@@ -91,6 +116,22 @@ static int stats_map(int fd) {
     return 0;
 }
 
+/* Lock held. Maps the file and begins to keep statistics. Returns 0 or errno; the file is then
+ * closed. */
+static int stats_use(int fd) {
+    int error = stats_map(fd);
+    if (!error && pthread_atfork(NULL, NULL, stats_in_child))
+        error = ENOMEM;
+    if (error) {
+        close(fd);
+        return error;
+    }
+    stats.file = acre__own_file(fd);
+    acre__watch_add(ACRE__WATCHED_STATS);
+    atomic_store_explicit(&acre__stats_on, 1, memory_order_release);
+    return 0;
+}
+
 /* Lock held. As acre__trace_begin: a bad name is an error, since the user chose it; other failures
  * are warnings. */
 static acre_status stats_begin(const char *path) {
@@ -106,38 +147,102 @@ static acre_status stats_begin(const char *path) {
         acre__log(ACRE_LOG_WARN, "stats", "no statistics are written: %s", acre_last_detail());
         return ACRE_OK;
     }
-    int error = stats_map(fd);
-    if (error || pthread_atfork(NULL, NULL, stats_in_child)) {
+    int error = stats_use(fd);
+    if (error)
         acre__log(ACRE_LOG_WARN, "stats", "no statistics are written: %.120s: %s", file,
-                  strerror(error ? error : ENOMEM));
-        close(fd);
-        return ACRE_OK;
-    }
-    stats.file = acre__own_file(fd);
-    atomic_store_explicit(&acre__stats_on, 1, memory_order_release);
+                  strerror(error));
     return ACRE_OK;
+}
+
+/* ---- publishing ---- */
+
+/* Lock held. Creates a file in the folder. It gets its name when it is complete and locked. Returns
+ * 0 or errno. */
+static int publish_in(int folder, const char *path) {
+    char fresh[ACRE__PUBLISH_NAME], name[ACRE__PUBLISH_NAME];
+    acre__publish_names((long)getpid(), stats_now_ns(), fresh, name);
+    int fd = openat(folder, fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return errno;
+    int error = flock(fd, LOCK_EX | LOCK_NB) ? errno : stats_use(fd);
+    if (!error && renameat(folder, fresh, folder, name))
+        error = errno; /* the statistics are kept, and only `acre stats PID` finds them */
+    if (error)
+        (void)unlinkat(folder, fresh, 0);
+    else
+        snprintf(stats.published, sizeof stats.published, "%.*s/%s",
+                 ACRE__PATH_BYTES - ACRE__PUBLISH_NAME - 2, path, name);
+    return error;
+}
+
+/* Lock held. Publishing never fails: `acre run` switches it on for programs that know nothing of
+ * it. */
+static void stats_publish(void) {
+    char path[ACRE__PATH_BYTES];
+    int folder = -1;
+    for (unsigned i = 0; i < 2 && folder < 0 && acre__publish_folder(i, path); i++) {
+        folder = acre__publish_folder_open(path, 1);
+        if (folder < 0 && errno == EPERM)
+            break;
+    }
+    stats.is_begun = 1;
+    int error = folder < 0 ? errno : publish_in(folder, path);
+    if (folder < 0 && error == EPERM)
+        acre__log(ACRE_LOG_WARN, "stats",
+                  "no statistics are published: %.120s must be yours and have mode 0700", path);
+    else if (error)
+        acre__log(ACRE_LOG_WARN, "stats", "no statistics are published: %.120s: %s", path,
+                  strerror(error));
+    if (folder < 0)
+        return;
+    acre__publish_sweep(folder);
+    close(folder);
 }
 
 acre_status acre__stats_begin(void) {
     const char *path = acre__config_string(ACRE__CONFIG_STATS);
+    acre_status status = ACRE_OK;
+    int is_wanted = 1;
     if (!path)
         return ACRE_OK;
+    int is_flag = acre__parse_flag(path, &is_wanted) == 0;
     acre__lock_take(&stats.lock);
-    acre_status status = stats.is_begun ? ACRE_OK : stats_begin(path);
+    if (!stats.is_begun && is_flag && is_wanted)
+        stats_publish();
+    else if (!stats.is_begun && !is_flag)
+        status = stats_begin(path);
     acre__lock_give(&stats.lock);
     return status;
 }
 
 /* ---- rows ---- */
 
+/* Copies a name; of one that is too long the end, which tells tags apart. */
+static void name_write(char *out, size_t room, const char *name) {
+    size_t length = strlen(name);
+    if (length < room)
+        memcpy(out, name, length + 1);
+    else
+        snprintf(out, room, "...%s", name + length - (room - 4));
+}
+
+/* Lock held. Returns a row that is not in use, or NULL. */
+static struct acre__stats_row *row_find(enum acre__stats_kind kind) {
+    if (kind == ACRE__STATS_TAG && stats.tag_rows == ACRE__STATS_TAG_ROWS)
+        return NULL;
+    for (unsigned i = 0; i < ACRE__STATS_ROWS; i++) {
+        if (stats.rows[i].kind == ACRE__STATS_NONE)
+            return &stats.rows[i];
+    }
+    return NULL;
+}
+
 struct acre__stats_row *acre__stats_row_take(enum acre__stats_kind kind, uint64_t id,
                                              const char *name) {
-    struct acre__stats_row *row = NULL;
     if (!acre__stats_is_on())
         return NULL;
     acre__lock_take(&stats.lock);
-    for (unsigned i = 0; i < ACRE__STATS_ROWS && !row; i++)
-        row = stats.rows[i].kind == ACRE__STATS_NONE ? &stats.rows[i] : NULL;
+    struct acre__stats_row *row = row_find(kind);
     if (!row) {
         stats.header->rows_missing++;
         acre__lock_give(&stats.lock);
@@ -148,17 +253,25 @@ struct acre__stats_row *acre__stats_row_take(enum acre__stats_kind kind, uint64_
     row->id = id;
     row->refreshed_ns = stats_now_ns();
     memset(row->values, 0, sizeof row->values);
-    snprintf(row->name, sizeof row->name, "%s", name);
+    name_write(row->name, sizeof row->name, name);
+    row->card[0] = '\0';
+    stats.tag_rows += kind == ACRE__STATS_TAG;
     __atomic_store_n(&row->kind, kind, __ATOMIC_RELAXED);
     __atomic_store_n(&row->sequence, (sequence | 1) + 1, __ATOMIC_RELEASE);
     acre__lock_give(&stats.lock);
     return row;
 }
 
+void acre__stats_row_card(struct acre__stats_row *row, const char *card) {
+    if (row && acre__stats_is_on())
+        snprintf(row->card, sizeof row->card, "%s", card);
+}
+
 void acre__stats_row_give(struct acre__stats_row *row) {
     if (!row || !acre__stats_is_on())
         return;
     acre__lock_take(&stats.lock);
+    stats.tag_rows -= row->kind == ACRE__STATS_TAG;
     __atomic_store_n(&row->kind, ACRE__STATS_NONE, __ATOMIC_RELEASE);
     acre__lock_give(&stats.lock);
 }

@@ -22,18 +22,27 @@ static inline int acre__stats_is_on(void) {
  * the header counts (rows_missing). */
 struct acre__stats_row *acre__stats_row_take(enum acre__stats_kind kind, uint64_t id,
                                              const char *name);
+/* Sets the address of a device on the PCI bus. NULL is a no-op. */
+void acre__stats_row_card(struct acre__stats_row *row, const char *card);
 /* Releases the row of an object that was destroyed. NULL is a no-op. */
 void acre__stats_row_give(struct acre__stats_row *row);
 
-/* Stores all counters of a row, in the order of its list. Does nothing while another thread stores
- * to the row. NULL is a no-op. */
+/* Stores the first `count` counters of a row, in the order of its list. Does nothing while another
+ * thread stores to the row. NULL is a no-op. */
 void acre__stats_row_store(struct acre__stats_row *row, const uint64_t *values, unsigned count);
+
+/* Adds to a counter that acre__stats_row_store does not store. */
+static inline void acre__stats_row_add(struct acre__stats_row *row, unsigned counter,
+                                       uint64_t more) {
+    __atomic_fetch_add(&row->values[counter], more, __ATOMIC_RELAXED);
+}
 
 /* Registers `fn`, which stores the rows of a layer, for acre_stats_export. `fn` is called without a
  * lock. At most 4; registering a function twice is a no-op. */
 void acre__stats_source_add(void (*fn)(void));
 
-/* Opens the file that ACRE_STATS names, if it is set. Fails as acre__trace_begin does. */
+/* Opens the file that ACRE_STATS names, if it is set. Fails as acre__trace_begin does. If it is a
+ * flag, yes publishes the file for `acre top` (publish_folder.h), which never fails. */
 acre_status acre__stats_begin(void);
 
 #endif

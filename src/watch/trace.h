@@ -29,7 +29,8 @@ static inline int acre__trace_is_on(void) {
 enum {
     ACRE__WATCHED_TRACE = 1,
     ACRE__WATCHED_STACKS = 2, /* watch/origin.h */
-    ACRE__WATCHED_REGIONS = 4 /* watch/regions.h */
+    ACRE__WATCHED_STATS = 4,  /* watch/stats_file.h */
+    ACRE__WATCHED_REGIONS = 8 /* watch/regions.h */
 };
 extern _Atomic uint32_t acre__watched;
 

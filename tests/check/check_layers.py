@@ -50,10 +50,14 @@ PROGRAM_EXTRAS = [
     ("cli/cmd_limit*", {"base"}),
     ("cli/frames*", {"base"}),
     ("cli/cmd_replay*", {"base"}),
+    ("cli/cmd_snapshot*", {"base"}),
+    ("cli/control_ask*", {"watch"}),
     ("cli/demo_heap*", {"device"}),
     ("cli/replay*", {"device", "driver"}),
     ("cli/trace_decode*", {"watch"}),
     ("cli/stats_read*", {"watch"}),
+    ("cli/top_*", {"watch"}),
+    ("cli/prometheus*", {"watch"}),
 ]
 
 # Folders whose code is linked together with that of others, and may include their headers.

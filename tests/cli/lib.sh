@@ -25,6 +25,9 @@ unset ACRE_DEVICE ACRE_CUDA_LIBRARY ACRE_SOFT_DEVICES ACRE_SOFT_SEED ACRE_SOFT_C
     ACRE_ADDRESS_BYTES ACRE_TRACE ACRE_TRACE_BYTES ACRE_TRACE_RING ACRE_STATS ACRE_SOFT_LIBRARIES ACRE_SHIM_LIBRARIES \
     ACRE_RUN ACRE_LOG ACRE_DEBUG ACRE_STACKS NO_COLOR
 export LC_ALL=C
+# Programs under `acre run` publish their statistics here.
+export XDG_RUNTIME_DIR=$work/.runtime
+mkdir "$XDG_RUNTIME_DIR"
 # On aarch64 the sanitizer's leak check takes seconds per process: only run_leaks enables it.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 

@@ -26,7 +26,7 @@ set(fuzz_events_sources tests/fuzz/fuzz_events.c ${reader_sources})
 set(fuzz_plan_sources tests/fuzz/fuzz_plan.c ${reader_sources} ${picture_sources})
 # src/share is compiled again, so that libFuzzer sees its branches; the rest comes from acre_test.
 set(fuzz_share_sources tests/fuzz/fuzz_share.c ${share_sources})
-set(fuzz_stats_sources tests/fuzz/fuzz_stats.c cli/stats_read.c)
+set(fuzz_stats_sources tests/fuzz/fuzz_stats.c cli/stats_read.c src/watch/publish_folder.c)
 set(fuzz_events_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus)
 set(fuzz_plan_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_plan)
 set(fuzz_share_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_share)

@@ -24,6 +24,7 @@ static void fuzz_check_view(const struct stats_view *view) {
     const struct acre__stats_header *header = &view->header;
     struct acre__stats_row row;
     fuzz_check_text(header->library, sizeof header->library);
+    fuzz_check_text(header->program, sizeof header->program);
     for (unsigned k = 0; k < ACRE__STATS_KINDS; k++) {
         const struct acre__stats_names *names = &header->kinds[k];
         FUZZ_CHECK(names->count <= ACRE__STATS_COUNTERS);
@@ -40,6 +41,7 @@ static void fuzz_check_view(const struct stats_view *view) {
             FUZZ_CHECK(row.kind > ACRE__STATS_NONE && row.kind < ACRE__STATS_KINDS);
             FUZZ_CHECK(header->kinds[row.kind].count > 0);
             fuzz_check_text(row.name, sizeof row.name);
+            fuzz_check_text(row.card, sizeof row.card);
         }
     }
     FUZZ_CHECK(!stats_row(view, header->row_count, &row));

@@ -10,6 +10,18 @@ set_target_properties(serve_cases PROPERTIES SKIP_BUILD_RPATH ON)
 # acre_cases.c is a program for `acre run`, too, but one that uses libacre.
 acre_test_program(acre_cases api tests/standin/acre_cases.c)
 
+# top_cases.c is a program for `acre top` that uses libacre, top_cuda.c one for `acre run`.
+acre_test_program(top_cases api tests/standin/top_cases.c)
+acre_test_program(top_cuda standin tests/standin/top_cuda.c)
+set_target_properties(top_cuda PROPERTIES SKIP_BUILD_RPATH ON)
+
+# A libnvidia-ml.so.1 for `acre top`.
+add_library(nvml_cards SHARED tests/standin/nvml_cards.c)
+set_target_properties(nvml_cards PROPERTIES OUTPUT_NAME nvidia-ml SOVERSION 1
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin/nvml_cards)
+target_link_libraries(nvml_cards PRIVATE acre_flags)
+add_dependencies(top_cases nvml_cards)
+
 # watch_cases.c is a program for `acre run --watch`. It is not linked with the driver.
 add_executable(watch_cases tests/standin/watch_cases.c)
 set_target_properties(watch_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin)

@@ -1,0 +1,13 @@
+/* Asks a running program over its control socket (src/watch/control.h). */
+#ifndef ACRE_CLI_CONTROL_ASK_H
+#define ACRE_CLI_CONTROL_ASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Sends a request, a word with arguments, to a process. *text is the answer, terminated by a zero
+ * that *bytes does not count; the caller frees it. Returns false after a message. If a process has
+ * several sockets, since several copies of acre are in it, the longest answer wins. */
+bool control_ask(long pid, const char *request, char **text, size_t *bytes);
+
+#endif
