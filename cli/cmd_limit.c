@@ -19,14 +19,14 @@ struct limit_args {
 /* A copy of the file, whose fields processes may change at any time. */
 struct limit_row {
     int64_t pid;
-    uint64_t used;
+    uint64_t used, other;
     char name[LIMIT_NAME_BYTES];
 };
 
 struct limit_view {
     pid_t tool;
     uint64_t limit, used;
-    bool is_each;
+    bool is_each, is_all;
     size_t count;
     struct limit_row rows[LIMIT_SLOTS];
 };
@@ -125,11 +125,14 @@ static int limit_is_larger(const void *a, const void *b) {
 static void limit_look(struct limit_file *file, struct limit_view *view) {
     view->limit = atomic_load(&file->limit);
     view->is_each = file->flags & LIMIT_EACH;
+    view->is_all = file->flags & LIMIT_ALL;
     for (size_t i = 0; i < LIMIT_SLOTS; i++) {
         int64_t pid = atomic_load(&file->slots[i].pid);
         if (pid > 0 && !acre__limit_has_ended(&file->slots[i])) {
             struct limit_row *row = &view->rows[view->count++];
-            *row = (struct limit_row){.pid = pid, .used = atomic_load(&file->slots[i].used)};
+            *row = (struct limit_row){.pid = pid,
+                                      .used = atomic_load(&file->slots[i].used),
+                                      .other = atomic_load(&file->slots[i].other)};
             view->used += row->used;
             limit_read_name(pid, row->name);
         }
@@ -143,11 +146,13 @@ static void limit_print_json(const struct limit_view *view) {
     cli_json_set(root, "limit_bytes", cli_json_number(view->limit));
     cli_json_set(root, "used_bytes", cli_json_number(view->used));
     cli_json_set(root, "each", json_boolean(view->is_each));
+    cli_json_set(root, "all", json_boolean(view->is_all));
     for (size_t i = 0; i < view->count; i++) {
         json_t *row = json_object();
         cli_json_set(row, "pid", cli_json_number((uint64_t)view->rows[i].pid));
         cli_json_set(row, "program", cli_json_text(view->rows[i].name));
         cli_json_set(row, "used_bytes", cli_json_number(view->rows[i].used));
+        cli_json_set(row, "other_bytes", cli_json_number(view->rows[i].other));
         cli_json_append(rows, row);
     }
     cli_json_set(root, "processes", rows);
@@ -156,6 +161,8 @@ static void limit_print_json(const struct limit_view *view) {
 
 static void limit_print(const struct limit_view *view) {
     static const char *const titles[] = {">PID", ">USED", "PROGRAM"};
+    static const char *const titles_all[] = {">PID", ">USED", ">CONTEXT, MODULES", "PROGRAM"};
+    enum { TITLES = sizeof titles / sizeof titles[0] };
     char limit[CLI_NUMBER_BYTES], used[CLI_NUMBER_BYTES];
     struct cli_table table;
     printf("limit %s%s, used %s\n", cli_bytes(view->limit, limit),
@@ -163,10 +170,13 @@ static void limit_print(const struct limit_view *view) {
     if (!view->count) {
         return;
     }
-    cli_table_begin(&table, titles, sizeof titles / sizeof titles[0]);
+    cli_table_begin(&table, view->is_all ? titles_all : titles, TITLES + (view->is_all ? 1 : 0));
     for (size_t i = 0; i < view->count; i++) {
         cli_table_cell(&table, CLI_PLAIN, "%" PRId64, view->rows[i].pid);
         cli_table_cell(&table, CLI_PLAIN, "%s", cli_bytes(view->rows[i].used, used));
+        if (view->is_all) {
+            cli_table_cell(&table, CLI_PLAIN, "%s", cli_bytes(view->rows[i].other, used));
+        }
         cli_table_cell(&table, CLI_PLAIN, "%s", view->rows[i].name);
     }
     cli_table_end(&table);

@@ -25,6 +25,7 @@
 #include "elf_static.h"
 #include "run_libraries.h"
 #include "run_limit.h"
+#include "run_limit_all.h"
 #include "run_watch.h"
 
 enum {
@@ -38,6 +39,7 @@ enum {
     RUN_KEY_GATE,
     RUN_KEY_LIMIT,
     RUN_KEY_LIMIT_EACH,
+    RUN_KEY_LIMIT_ALL,
     RUN_KEY_FREE,
     RUN_KEY_ZERO,
     RUN_KEY_IPC,
@@ -54,7 +56,7 @@ struct run_args {
     bool force;
     enum run_gate gate;
     uint64_t limit; /* bytes; 0: none */
-    bool limit_each;
+    bool limit_each, limit_all;
     bool is_watched; /* --watch: memory stays the driver's */
     bool defers, zeroes, ipc_is_real;
     const char *trace;             /* path; NULL: none */
@@ -95,6 +97,9 @@ static const struct argp_option run_options[] = {
      0},
     {"limit-each", RUN_KEY_LIMIT_EACH, NULL, 0,
      "with --limit: each process may have SIZE for itself", 0},
+    {"limit-all", RUN_KEY_LIMIT_ALL, NULL, 0,
+     "with --limit: contexts, modules and all else that NVML shows of the processes counts, too",
+     0},
     {"stats", RUN_KEY_STATS, NULL, 0,
      "when the program exits, print a table of its memory on stderr: for each kind, the number of "
      "allocations and frees, the peak, and what is left",
@@ -300,8 +305,8 @@ static void run_check(struct argp_state *state, struct run_args *args) {
     if (is_watched && (args->defers || args->zeroes || args->ipc_is_real)) {
         argp_error(state, "--free, --zero and --ipc are for memory of acre, not for --watch");
     }
-    if (args->limit_each && !args->limit) {
-        argp_error(state, "--limit-each needs --limit");
+    if ((args->limit_each || args->limit_all) && !args->limit) {
+        argp_error(state, "--limit-each and --limit-all need --limit");
     }
     bool is_cuda = is_watched || (args->device && strcmp(args->device, "cuda") == 0);
     bool is_soft = args->device && strcmp(args->device, "cuda") != 0;
@@ -353,6 +358,9 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case RUN_KEY_LIMIT_EACH:
         args->limit_each = true;
+        return 0;
+    case RUN_KEY_LIMIT_ALL:
+        args->limit_all = true;
         return 0;
     case RUN_KEY_TRACE:
         args->trace = arg;
@@ -577,7 +585,11 @@ static int run_program(struct run_args *args) {
     struct run_watch watch = {
         .wants = args->wants, .rules = args->rules, .json = args->out, .force = args->force};
     if (args->limit) {
-        args->limit_file = run_limit_create(args->limit, args->limit_each);
+        uint32_t flags = (args->limit_each ? LIMIT_EACH : 0) | (args->limit_all ? LIMIT_ALL : 0);
+        if (args->limit_all && !run_limit_all_begin()) {
+            return CLI_CANNOT;
+        }
+        args->limit_file = run_limit_create(args->limit, flags, &watch.limit);
         if (args->limit_file < 0) {
             return CLI_CANNOT;
         }

@@ -16,19 +16,19 @@
 enum { LIMIT_PATH_BYTES = 64, LIMIT_WORDS_BYTES = 1 << 20 };
 
 /* The seals keep a process from truncating the file, which would crash the others. */
-int run_limit_create(uint64_t bytes, bool is_each) {
+int run_limit_create(uint64_t bytes, uint32_t flags, struct limit_file **file_out) {
     struct limit_file *file = MAP_FAILED;
     int fd = memfd_create(LIMIT_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0 && ftruncate(fd, (off_t)sizeof *file) == 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
         file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
-    int error =
-        file == MAP_FAILED ? errno : acre__limit_init(file, bytes, is_each ? LIMIT_EACH : 0);
+    int error = file == MAP_FAILED ? errno : acre__limit_init(file, bytes, flags);
     if (error) {
         cli_say("cannot create the file of the memory limit: %s", strerror(error));
         return -1;
     }
+    *file_out = file;
     return fd;
 }
 

@@ -9,8 +9,9 @@
 
 #include "limit_file.h"
 
-/* Creates the file. Returns its descriptor, or -1 after a message. The file stays mapped. */
-int run_limit_create(uint64_t bytes, bool is_each);
+/* Creates the file, with LIMIT_* flags. Returns its descriptor, or -1 after a message. The file
+ * stays mapped. */
+int run_limit_create(uint64_t bytes, uint32_t flags, struct limit_file **file_out);
 
 /* Maps the file of the `acre run` that a process is, or that it runs under. Returns NULL after a
  * message. *tool_out is the process of `acre run`. */

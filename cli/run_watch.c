@@ -12,6 +12,7 @@
  * tool is killed by SIGKILL, so is the program. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,12 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "run_limit_all.h"
 #include "run_report.h"
 #include "run_watch.h"
 #include "write_file.h"
@@ -338,6 +341,26 @@ static void watch_say_unused_rules(const struct run_watch *watch) {
     }
 }
 
+/* Waits for the program. With --limit-all the tool looks at NVML meanwhile. */
+static int watch_wait(const struct run_watch *watch, pid_t child) {
+    bool looks = watch->limit && watch->limit->flags & LIMIT_ALL;
+    int fd = looks ? (int)syscall(SYS_pidfd_open, child, 0) : -1, status = 0;
+    while (looks) {
+        struct pollfd end = {.fd = fd, .events = POLLIN};
+        if (poll(&end, 1, RUN_LIMIT_ALL_MS) > 0 ||
+            waitid(P_PID, (id_t)child, &(siginfo_t){0}, WEXITED | WNOWAIT | WNOHANG) != 0) {
+            break;
+        }
+        run_limit_all_look(watch->limit);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+
 int run_watch_program(struct run_watch *watch, int (*start)(const void *user), const void *user) {
     pid_t child = watch_start(watch, start, user);
     int status = 0, found = CLI_OK;
@@ -345,8 +368,7 @@ int run_watch_program(struct run_watch *watch, int (*start)(const void *user), c
         cli_say("cannot start a process: %s", strerror(errno));
         return CLI_CANNOT;
     }
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    status = watch_wait(watch, child);
     watch_child = 0;
     if (*watch->start_failed) {
         return WEXITSTATUS(status);

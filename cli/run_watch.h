@@ -5,13 +5,15 @@
 
 #include <stdbool.h>
 
+#include "limit_file.h"
 #include "run_file.h"
 
 struct run_watch {
-    unsigned wants;    /* enum run_want */
-    const char *rules; /* path of the suppressions; NULL: none */
-    const char *json;  /* path for JSON; NULL: stderr; "-": stdout */
-    bool force;        /* `json` may replace any file */
+    unsigned wants;           /* enum run_want */
+    const char *rules;        /* path of the suppressions; NULL: none */
+    const char *json;         /* path for JSON; NULL: stderr; "-": stdout */
+    bool force;               /* `json` may replace any file */
+    struct limit_file *limit; /* of the memory limit; NULL: none */
     /* Set by run_watch_begin. */
     int file; /* of records; the program finds it under /proc */
     int out;  /* to which processes append JSON; -1: stderr */

@@ -151,4 +151,43 @@ for words in '' 0 x '1 x' '1 17TiB' '1 1MiB 2'; do
     expect_rc 64
 done
 
+# ---- --limit-all: what NVML shows beyond the counted memory ----
+
+run LD_LIBRARY_PATH="$ACRE_BUILD/tests/standin/nvml_cards" NVML_FAILS=1 \
+    "$acre" run --device soft --limit 64MiB --limit-all -- "$cases" plain
+expect_rc 2
+expect_err '^acre: --limit-all needs NVML'
+mkfifo all.asks all.answers
+LD_LIBRARY_PATH="$ACRE_BUILD/tests/standin/nvml_cards" NVML_FILE="$work/nvml" \
+    "$acre" run --device soft --limit 64MiB --limit-all -- "$cases" shell <all.asks >all.answers 2>all.err &
+tool=$!
+exec 7>all.asks 8<all.answers
+ask "alloc $((16 * mib))" 'alloc 0'
+child=$("$acre" limit --json $tool | jq .processes[0].pid)
+# 16 MiB and a context of 40 MiB: 8 MiB are left.
+echo "$child:0:56" >nvml
+for _ in $(seq 100); do
+    run "$acre" limit --json $tool
+    [ "$(jq .used_bytes "$out")" -ne $((56 * mib)) ] || break
+    sleep 0.05
+done
+expect_json ".all and .used_bytes == $((56 * mib)) and .processes[0].other_bytes == $((40 * mib))"
+run "$acre" limit $tool
+expect_out '^ *[0-9]+ +56 MiB +40 MiB +limit_cases *$'
+ask info "info $((8 * mib)) $((64 * mib))"
+ask "alloc $((9 * mib))" 'alloc 2'
+ask "alloc $((8 * mib))" 'alloc 0'
+# It takes more than the limit allows: nothing is granted until enough was freed.
+echo "$child:0:80" >nvml
+for _ in $(seq 100); do
+    run "$acre" limit --json $tool
+    [ "$(jq .used_bytes "$out")" -ne $((80 * mib)) ] || break
+    sleep 0.05
+done
+ask 'alloc 1' 'alloc 2'
+exec 7>&-
+wait $tool
+check "exit code of the program" test $? -eq 0
+exec 8<&-
+
 finish

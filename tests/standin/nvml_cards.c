@@ -1,7 +1,7 @@
 /* A libnvidia-ml.so.1 for tests of `acre top`: two cards, with a name that has control characters.
  * NVML_BUS is the address of the second one. NVML_PIDS has processes, as "PID:CARD:MIB,..."; MIB
- * may be "-": not available. With NVML_FAILS set, initialisation fails, as it does without a
- * driver. */
+ * may be "-": not available; NVML_FILE is a file with such a text, read at each query. With
+ * NVML_FAILS set, initialisation fails, as it does without a driver. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +83,12 @@ int nvmlDeviceGetUtilizationRates(const void *device, unsigned *out) {
 int nvmlDeviceGetComputeRunningProcesses_v3(const void *device, unsigned *count,
                                             struct info *infos) {
     const char *text = getenv("NVML_PIDS");
+    static char content[256];
+    FILE *in = getenv("NVML_FILE") ? fopen(getenv("NVML_FILE"), "r") : NULL;
+    if (in) {
+        text = fgets(content, sizeof content, in);
+        fclose(in);
+    }
     unsigned room = *count, pid, card;
     unsigned long long mib;
     *count = 0;
