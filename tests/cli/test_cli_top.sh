@@ -178,7 +178,7 @@ rm -rf "$folder"/letter "$folder"/471?-abcdef.stats
 # A damaged file that a running process holds.
 inputs=("$ACRE_SOURCE"/tests/fuzz/corpus_stats/*)
 if is_sanitized; then # where the fuzz target has read all of them
-    inputs=("$ACRE_SOURCE"/tests/fuzz/corpus_stats/{tag_and_memory,texts_not_terminated})
+    inputs=("$ACRE_SOURCE"/tests/fuzz/corpus_stats/{device_without_number,tag_and_memory,texts_not_terminated})
 fi
 for input in "${inputs[@]}"; do
     cp "$input" "$folder/4711-abcdef.stats"
