@@ -249,7 +249,7 @@ static void cards_name(const struct top_state *state, struct top_process *proces
                 cards_add(process, "GPU ", number);
             }
         }
-        if (!is_found && colon) {
+        if (!is_found && colon && colon[1]) { /* an empty number would be found everywhere */
             char word[16];
             snprintf(word, sizeof word, "%.*s:", (int)(colon - holder->name) % 12, holder->name);
             snprintf(number, sizeof number, "%.8s", colon + 1);

@@ -105,7 +105,7 @@ set(long_tests test_heap_registers test_cli_bench test_counted_mem test_cli_demo
 # These tests have one thread, or only threads that other tests have too, so the thread sanitizer
 # would find nothing new in them.
 set(not_for_tsan "^(fuzz_|example_|test_place|test_counted_|test_heap_core|test_space_model|test_trace_code|\
-.*_lanes$|test_cli_(bad_input|bench|demo|docs|doctor|help|info|oom_report|plan|stats|streams|trace)|\
+.*_lanes$|test_cli_(bad_input|bench|demo|docs|doctor|help|info|oom_report|plan|stats|streams|top|trace)|\
 test_soft_heap_room)")
 
 # acre_test_run(NAME AREA COMMAND...)
@@ -227,6 +227,12 @@ foreach(area IN LISTS whitebox_areas blackbox_areas standin_areas)
             acre_test_run(${name} ${area} $<TARGET_FILE:${name}>)
         endif()
     endforeach()
+endforeach()
+
+# Threads that allocate while statistics are kept.
+foreach(name IN ITEMS test_tags test_pool_threads)
+    acre_test_run(${name}_published api ${CMAKE_COMMAND} -E env ACRE_STATS=1
+        XDG_RUNTIME_DIR=${PROJECT_BINARY_DIR}/tests $<TARGET_FILE:${name}>)
 endforeach()
 
 # These kernels are written once, for GPUs and for the soft device. On the soft device they run on

@@ -45,8 +45,8 @@ ACRE_API acre_status acre_trace_mark(const char *text);
 
 /* Writes the statistics of all devices, pools and tags to the file of ACRE_STATS. `acre stats` and
  * `acre top` show them while the program runs. The first acre_open reads ACRE_STATS; without it the
- * call is a no-op. acre also writes a pool's statistics when a thread's cache takes memory from the pool or
- * returns it, and a device's when it is opened. */
+ * call is a no-op. acre also writes a pool's statistics when a thread's cache takes memory from the
+ * pool or returns it, and a device's when it is opened. */
 ACRE_API acre_status acre_stats_export(void);
 
 /* Writes what acre has at this moment to a file, as JSON (schema "acre-snapshot/1"): every live

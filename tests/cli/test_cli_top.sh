@@ -148,6 +148,15 @@ for i in $(seq 10); do
 done
 wait "$!"
 
+# A program that was killed while it created its file.
+touch -d '2 minutes ago' "$folder/.4711-abcdef.new"
+touch "$folder/.4712-abcdef.new"
+ps
+expect_json '.damaged_files == 0'
+check "an old file in the making is removed" test ! -e "$folder/.4711-abcdef.new"
+check "a new one is not" test -e "$folder/.4712-abcdef.new"
+rm "$folder/.4712-abcdef.new"
+
 # ---- files that are not statistics ----
 
 echo 'dear reader' >"$folder/letter"
@@ -169,7 +178,7 @@ rm -rf "$folder"/letter "$folder"/471?-abcdef.stats
 # A damaged file that a running process holds.
 inputs=("$ACRE_SOURCE"/tests/fuzz/corpus_stats/*)
 if is_sanitized; then # where the fuzz target has read all of them
-    inputs=("$ACRE_SOURCE"/tests/fuzz/corpus_stats/{tag_and_memory,texts_not_terminated})
+    inputs=("$ACRE_SOURCE"/tests/fuzz/corpus_stats/{device_without_number,tag_and_memory,texts_not_terminated})
 fi
 for input in "${inputs[@]}"; do
     cp "$input" "$folder/4711-abcdef.stats"
