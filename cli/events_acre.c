@@ -25,13 +25,8 @@ static uint64_t stream_of(const struct trace_record *record) {
 /* ---- tags ---- */
 
 static char *tag_name(const struct trace_reader *reader, uint32_t tag) {
-    for (size_t i = reader->name_count; i-- > 0;) {
-        const struct trace_name *name = &reader->names[i];
-        if (name->kind == ACRE__TRACE_TAG_NAME && name->number == tag) {
-            return cli_format("%.*s", (int)name->bytes, name->text);
-        }
-    }
-    return cli_format("tag %u", tag);
+    const struct trace_name *name = trace_name_find(reader, ACRE__TRACE_TAG_NAME, tag);
+    return name ? cli_format("%.*s", (int)name->bytes, name->text) : cli_format("tag %u", tag);
 }
 
 /* Maps a tag of the trace to the number that events use; adds the tag at its first use. */

@@ -11,18 +11,8 @@
 #include "frames.h"
 #include "show_memory.h"
 
-static const struct trace_name *name_find(const struct trace_reader *reader,
-                                          enum acre__trace_kind kind, uint64_t number) {
-    for (size_t i = reader->name_count; i-- > 0;) {
-        if (reader->names[i].kind == kind && reader->names[i].number == number) {
-            return &reader->names[i];
-        }
-    }
-    return NULL;
-}
-
 static char *frame_text(const struct trace_reader *reader, uint64_t module, uint64_t offset) {
-    const struct trace_name *name = name_find(reader, ACRE__TRACE_MODULE_NAME, module);
+    const struct trace_name *name = trace_name_find(reader, ACRE__TRACE_MODULE_NAME, module);
     if (!name) {
         return cli_format("0x%" PRIx64, offset);
     }
@@ -53,7 +43,7 @@ static bool read_hex(const char **at, const char *end, char last, uint64_t *valu
 
 size_t show_stack_frames(const struct trace_reader *reader, uint64_t stack,
                          char *frames[SHOW_STACK_FRAMES]) {
-    const struct trace_name *name = name_find(reader, ACRE__TRACE_STACK, stack);
+    const struct trace_name *name = trace_name_find(reader, ACRE__TRACE_STACK, stack);
     size_t count = 0;
     uint64_t module, offset;
     if (!name) {
@@ -152,7 +142,8 @@ char *show_stack_name(const struct trace_reader *reader, uint64_t stack) {
     if (count == 0) {
         return cli_format("stack %" PRIu64, stack);
     }
-    frames_that_differ(reader, name_find(reader, ACRE__TRACE_STACK, stack), count, &first, &last);
+    frames_that_differ(reader, trace_name_find(reader, ACRE__TRACE_STACK, stack), count, &first,
+                       &last);
     const char *between = last > first + 1 ? " ..." : "";
     char *name = last == first ? cli_format("%s", frame_shorten(frames[first]))
                                : cli_format("%s%s from %s", frame_shorten(frames[first]), between,
