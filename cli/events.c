@@ -10,6 +10,8 @@
 #include "events_file.h"
 #include "wishes.h"
 
+static char events_what[EVENTS_WHAT_BYTES]; /* the last message, for events_parse_some */
+
 int events_refuse(const char *path, size_t line, size_t column, const char *format, ...) {
     char what[512];
     va_list arguments;
@@ -22,8 +24,10 @@ int events_refuse(const char *path, size_t line, size_t column, const char *form
         }
     }
     if (line) {
+        snprintf(events_what, sizeof events_what, "line %zu, column %zu: %s", line, column, what);
         cli_say("%s:%zu:%zu: %s", path, line, column, what);
     } else {
+        snprintf(events_what, sizeof events_what, "byte %zu: %s", column, what);
         cli_say("%s: byte %zu: %s", path, column, what);
     }
     return CLI_CANNOT;
@@ -80,15 +84,24 @@ static int events_choose(const char *path, const unsigned char *bytes, size_t co
                          "Thread,Time,Action,Pointer,Size,Stream nor id,lower,upper,size");
 }
 
-int events_parse(const char *path, const unsigned char *bytes, size_t count,
-                 struct events *events) {
+int events_parse_some(const char *path, const unsigned char *bytes, size_t count,
+                      struct events *events, char what[EVENTS_WHAT_BYTES]) {
     struct file_bytes text = {0};
+    events_what[0] = '\0';
     *events = (struct events){0};
     int code = file_unpack(path, &bytes, &count, &text);
     if (code == 0) {
         code = events_choose(path, bytes, count, events);
     }
     free(text.at);
+    memcpy(what, events_what, EVENTS_WHAT_BYTES);
+    return code;
+}
+
+int events_parse(const char *path, const unsigned char *bytes, size_t count,
+                 struct events *events) {
+    char what[EVENTS_WHAT_BYTES];
+    int code = events_parse_some(path, bytes, count, events, what);
     if (code) {
         events_free(events);
     }

@@ -20,6 +20,7 @@ struct event {
     uint64_t id;      /* of the block: unique in the file, unlike its address */
     uint64_t bytes;   /* requested; for a free: the size of the block, or 0 */
     uint64_t stream;  /* any number that identifies the stream */
+    uint64_t address; /* 0: unknown */
     uint64_t time_ns; /* since an arbitrary point in time; lifetimes: in the unit of the file */
     uint32_t thread;  /* any number that identifies the thread */
     uint32_t tag;     /* 0: none; else tag_names[tag - 1] */
@@ -42,13 +43,18 @@ struct events {
 enum {
     EVENTS_BYTES = 1 << 30, /* unpacked size; 10^7 events of RMM. A small gzip file can be a bomb */
     EVENTS_LINE_BYTES = 4096,
-    EVENTS_STREAMS = 1024 /* each becomes a stream of the device */
+    EVENTS_STREAMS = 1024,  /* each becomes a stream of the device */
+    EVENTS_WHAT_BYTES = 600 /* of a message, with the position */
 };
 
 /* Reads a file. Returns 0, or CLI_CANNOT after a message; then there is nothing to free. */
 int events_read(const char *path, struct events *events);
 /* Reads the bytes of a file. `path` is for messages. Returns as events_read. */
 int events_parse(const char *path, const unsigned char *bytes, size_t count, struct events *events);
+/* Reads as events_parse, but keeps the events before a damage. `what` gets the message, empty if
+ * there is none; the caller frees the events in any case. */
+int events_parse_some(const char *path, const unsigned char *bytes, size_t count,
+                      struct events *events, char what[EVENTS_WHAT_BYTES]);
 void events_free(struct events *events);
 
 /* Prepares events for a replay. Renumbers ids, streams and threads from 0. Events that cannot be

@@ -87,6 +87,7 @@ static void add_record(struct acre_reading *r, const struct trace_record *record
         return;
     }
     event->id = record->id;
+    event->address = record->address;
     event->bytes = record->bytes;
     event->tag = kind == EVENT_FREE ? 0 : tag_of(r, record->tag);
     r->blocks = record->id > r->blocks ? record->id : r->blocks;

@@ -129,6 +129,7 @@ static int rmm_line(struct rmm *rmm) {
         !text_number(text, RMM_STREAM, 16, &event.stream)) {
         return CLI_CANNOT;
     }
+    event.address = pointer;
     int code = is_alloc  ? rmm_alloc(rmm, pointer, &event)
                : is_free ? rmm_free(rmm, pointer, &event)
                          : 0;

@@ -162,6 +162,7 @@ static int live_change(struct trace_reader *reader, struct trace_record *record)
     block.bytes = record->bytes;
     block.real = record->real;
     block.time_ns = record->time_ns;
+    block.stream = record->stream;
     block_keys(&block, record);
     if (!trace_live_add(&reader->live, &block)) {
         return fault_memory(reader);

@@ -56,6 +56,8 @@ static bool write_is_ours(const struct write_file *file) {
         return !is_plain && trace_is((const unsigned char *)head, (size_t)got);
     case WRITE_RUN:
         return text_begins(head, "{\"schema\": \"acre-run/1\"");
+    case WRITE_REPORT:
+        return strstr(head, "<meta name=\"generator\" content=\"acre report\">") != NULL;
     }
     return false;
 }

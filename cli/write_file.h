@@ -19,7 +19,8 @@ enum write_kind {
     WRITE_BENCH,   /* acre bench --output */
     WRITE_PAGE,    /* index.html of acre demo */
     WRITE_TRACE,   /* acre trace --pack */
-    WRITE_RUN      /* acre run --json */
+    WRITE_RUN,     /* acre run --json */
+    WRITE_REPORT   /* acre report */
 };
 
 struct write_file {

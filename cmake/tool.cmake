@@ -24,8 +24,9 @@ if(missing)
 endif()
 
 file(GLOB tool_sources CONFIGURE_DEPENDS cli/*.c bench/*.c report/*.c)
+include(cmake/page.cmake) # the page of `acre report`
 # The tool places buffers of a file with the library's placer, which the library does not export.
-add_executable(acre_cli ${tool_sources} $<TARGET_OBJECTS:acre_pure_objects>)
+add_executable(acre_cli ${tool_sources} ${page_source} $<TARGET_OBJECTS:acre_pure_objects>)
 set_target_properties(acre_cli PROPERTIES OUTPUT_NAME acre)
 target_compile_definitions(acre_cli PRIVATE _GNU_SOURCE)
 # Results of `acre bench` name the commit.

@@ -1,0 +1,68 @@
+// Puts the page together.
+import { Model } from "./model.js";
+import { Timeline } from "./timeline.js";
+import { Holders } from "./holders.js";
+import { Addresses } from "./addresses.js";
+import { showComparison, showHead, showPlan, showSizes, showStreams } from "./sections.js";
+
+function start() {
+    const data = JSON.parse(document.getElementById("data").textContent);
+    const model = new Model(data.report);
+    const dividing = model.dividing();
+    showHead(model);
+    const views = {};
+    const state = {
+        axis: model.report.duration_ns > 0 ? "time" : "event",
+        key: dividing.find((key) => key === "tag") || dividing.find((key) => key === "stack") || dividing.find((key) => key === "size") || dividing[0] || "",
+        event: model.report.peak_event,
+        onEvent(event) {
+            state.event = Math.max(0, Math.min(model.report.steps - 1, event));
+            views.addresses?.show();
+            views.timeline?.plot.redraw(false);
+            views.timeline?.tell();
+        },
+        onKey(key) {
+            state.key = key;
+            views.timeline.make();
+            views.addresses?.draw();
+        },
+    };
+    let compare = null;
+    views.timeline = new Timeline(model, state);
+    if (data.against) {
+        compare = showComparison(model, new Model(data.against));
+    }
+    views.holders = new Holders(model);
+    if (model.report.blocks.count) {
+        views.addresses = new Addresses(model, state);
+    }
+    showSizes(model);
+    showStreams(model);
+    showPlan(model);
+
+    // Canvases have colours of their own, which change with the theme and for print.
+    const redraw = () => {
+        views.timeline.make();
+        views.addresses?.draw();
+        compare?.();
+    };
+    const root = document.documentElement;
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", redraw);
+    document.getElementById("theme").addEventListener("click", () => {
+        const isDark = root.dataset.theme ? root.dataset.theme === "dark" : dark.matches;
+        root.dataset.theme = isDark ? "light" : "dark";
+        redraw();
+    });
+    let theme;
+    addEventListener("beforeprint", () => { theme = root.dataset.theme; root.dataset.theme = "light"; redraw(); });
+    addEventListener("afterprint", () => { if (theme) { root.dataset.theme = theme; } else { delete root.dataset.theme; } redraw(); });
+
+    // The finest samples are needed at the first zoom: unpack them while nothing else happens.
+    const later = window.requestIdleCallback || ((call) => setTimeout(call, 200));
+    later(() => { if (state.key) { model.samples(state.axis, state.key, { level: 0, begin: 0, end: 0 }); } });
+    window.acreReport = { model, views, state }; // for tests, and for the curious in the console
+    root.dataset.ready = "true";
+}
+
+start();

@@ -1,0 +1,205 @@
+/* The events of a report: see report_source.h. */
+#include "report_source.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "show_memory.h"
+#include "show_stack.h"
+
+enum { SOURCE_NAME_BYTES = 1000 }; /* a longer name says nothing more to a reader */
+
+/* ---- opening ---- */
+
+static void source_damage(struct report_source *source, uint64_t byte, const char *what) {
+    if (source->damage_count < REPORT_DAMAGES) {
+        struct report_damage *damage = &source->damage[source->damage_count++];
+        damage->byte = byte;
+        snprintf(damage->what, sizeof damage->what, "%s", what);
+    }
+}
+
+/* Prepares a list of events. Events before a damage are kept. */
+static int source_events(struct report_source *source) {
+    struct events *events = &source->events;
+    char what[EVENTS_WHAT_BYTES];
+    int code = events_parse_some(source->name, source->bytes.at, source->bytes.count, events, what);
+    if (code && events->count == 0) {
+        return CLI_CANNOT;
+    }
+    if (events_settle(source->name, events)) {
+        return CLI_CANNOT;
+    }
+    if (code) {
+        source_damage(source, 0, what);
+        cli_say("%s: the report has the %zu events before the damage", source->name, events->count);
+    }
+    source->format = events->format;
+    source->blocks = cli_alloc(events->blocks * sizeof *source->blocks);
+    source->first_ns = events->list[0].time_ns;
+    for (size_t i = 0; i < events->count; i++) {
+        uint64_t time_ns = events->list[i].time_ns;
+        source->first_ns = time_ns < source->first_ns ? time_ns : source->first_ns;
+    }
+    return code ? CLI_FINDING : CLI_OK;
+}
+
+int source_open(struct report_source *source, const char *path) {
+    *source = (struct report_source){.path = path, .name = file_name(path)};
+    int fd, code = trace_file_open(path, &fd, &source->is_written);
+    code = code ? code : trace_file_read(source->name, fd, &source->bytes);
+    if (code == CLI_CANNOT) {
+        return code;
+    }
+    if (code == CLI_FINDING) {
+        source_damage(source, source->bytes.count, "the rest of the file cannot be read");
+    }
+    if (!trace_is(source->bytes.at, source->bytes.count)) {
+        int parsed = source_events(source);
+        return parsed > code ? parsed : code;
+    }
+    source->is_acre = true;
+    source->format = "acre";
+    if (!trace_open(&source->reader, source->bytes.at, source->bytes.count)) {
+        cli_say("%s: byte %zu: %s", source->name, source->reader.fault.offset,
+                source->reader.fault.what);
+        return CLI_CANNOT;
+    }
+    return code;
+}
+
+void source_close(struct report_source *source) {
+    if (source->is_acre) {
+        trace_close(&source->reader);
+    }
+    events_free(&source->events);
+    free(source->blocks);
+    free(source->bytes.at);
+}
+
+void source_rewind(struct report_source *source) {
+    source->next = 0;
+    if (source->is_acre) {
+        trace_close(&source->reader);
+        (void)trace_open(&source->reader, source->bytes.at, source->bytes.count);
+    } else {
+        memset(source->blocks, 0, source->events.blocks * sizeof *source->blocks);
+    }
+    source->damage_count = source->damage_count > 1 && source->is_acre ? 1 : source->damage_count;
+}
+
+/* ---- steps ---- */
+
+static int acre_next(struct report_source *source, struct report_step *step) {
+    struct trace_reader *reader = &source->reader;
+    if (!trace_next(reader, &step->record)) {
+        return 0;
+    }
+    enum acre__trace_kind kind = step->record.kind;
+    bool is_alloc = kind == ACRE__TRACE_ALLOC || kind == ACRE__TRACE_REALLOC;
+    step->added = is_alloc ? trace_live_find(&reader->live, step->record.address) : NULL;
+    step->freed = step->record.freed.id ? &step->record.freed : NULL;
+    return 1;
+}
+
+/* Turns an event into the record that a trace would have had. */
+static int events_next(struct report_source *source, struct report_step *step) {
+    static const enum acre__trace_kind kinds[] = {[EVENT_ALLOC] = ACRE__TRACE_ALLOC,
+                                                  [EVENT_FREE] = ACRE__TRACE_FREE,
+                                                  [EVENT_REALLOC] = ACRE__TRACE_REALLOC,
+                                                  [EVENT_OTHER] = ACRE__TRACE_NONE};
+    if (source->next == source->events.count) {
+        return 0;
+    }
+    const struct event *event = &source->events.list[source->next++];
+    bool is_failure = event->kind == EVENT_OTHER && strcmp(source->format, "rmm") == 0;
+    *step = (struct report_step){.record = {.kind = kinds[event->kind],
+                                            .thread = event->thread,
+                                            .time_ns = event->time_ns - source->first_ns,
+                                            .address = event->address,
+                                            .bytes = event->bytes,
+                                            .stream = event->stream,
+                                            .tag = event->tag}};
+    if (is_failure) { /* RMM's "allocate failure" */
+        step->record.kind = ACRE__TRACE_REFUSED;
+        step->record.status = ACRE_E_DEVICE_MEMORY;
+    }
+    if (event->kind == EVENT_OTHER) {
+        return 1;
+    }
+    struct trace_block *block = &source->blocks[event->id];
+    step->record.id = event->id + 1;
+    if (block->id) {
+        step->record.freed = *block;
+        step->freed = &step->record.freed;
+        block->id = 0;
+    }
+    if (event->kind != EVENT_FREE) {
+        *block = (struct trace_block){.address = event->address,
+                                      .id = event->id + 1,
+                                      .bytes = event->bytes,
+                                      .real = event->bytes,
+                                      .time_ns = step->record.time_ns,
+                                      .stream = event->stream};
+        block->keys[TRACE_BY_TAG] = event->tag;
+        step->added = block;
+    }
+    return 1;
+}
+
+int source_next(struct report_source *source, struct report_step *step) {
+    if (source->is_acre ? acre_next(source, step) : events_next(source, step)) {
+        return 1;
+    }
+    if (source->is_acre && source->reader.fault.what) {
+        source_damage(source, source->reader.fault.offset, source->reader.fault.what);
+    }
+    return 0;
+}
+
+void source_each_live(const struct report_source *source,
+                      void (*call)(void *arg, const struct trace_block *block), void *arg) {
+    const struct trace_live *live = &source->reader.live;
+    for (size_t i = 0; source->is_acre && i < live->room; i++) {
+        if (live->table[i].address) {
+            call(arg, &live->table[i]);
+        }
+    }
+    for (size_t i = 0; !source->is_acre && i < source->events.blocks; i++) {
+        if (source->blocks[i].id) {
+            call(arg, &source->blocks[i]);
+        }
+    }
+}
+
+/* ---- names ---- */
+
+char *source_name(const struct report_source *source, enum trace_key key, uint64_t value) {
+    if (!source->is_acre) {
+        bool is_tag = key == TRACE_BY_TAG && value && value <= source->events.tag_count;
+        return is_tag ? cli_format("%.*s", SOURCE_NAME_BYTES, source->events.tag_names[value - 1])
+                      : NULL;
+    }
+    const struct trace_name *name = trace_name_find(
+        &source->reader, key == TRACE_BY_TAG ? ACRE__TRACE_TAG_NAME : ACRE__TRACE_POOL_NAME, value);
+    if (!name || !value) {
+        return NULL;
+    }
+    return show_text(name->text, name->bytes < SOURCE_NAME_BYTES ? name->bytes : SOURCE_NAME_BYTES);
+}
+
+size_t source_frames(const struct report_source *source, uint64_t stack, char **frames,
+                     size_t most) {
+    char *all[SHOW_STACK_FRAMES];
+    size_t count = source->is_acre && stack ? show_stack_frames(&source->reader, stack, all) : 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i < most) {
+            frames[i] = all[i];
+        } else {
+            free(all[i]);
+        }
+    }
+    return count < most ? count : most;
+}
