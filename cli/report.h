@@ -80,7 +80,7 @@ struct report_spans {
 struct report_plan {
     struct events events;
     const char *skipped; /* why there is no plan, or NULL */
-    uint64_t bytes, lower_bound, buffers, time_ns;
+    uint64_t bytes, lower_bound, buffers;
     bool is_optimal;
 };
 

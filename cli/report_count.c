@@ -4,7 +4,7 @@
 
 #include "cli.h"
 #include "report.h"
-#include "show_memory.h"
+#include "show_text.h"
 
 enum { COUNT_TEXT_BYTES = 1000 }; /* of a mark */
 

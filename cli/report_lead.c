@@ -83,8 +83,10 @@ static void lead_failures(const struct report *report, FILE *out) {
         while (first < report->failures + report->failure_count - 1 && first->is_free) {
             first++;
         }
-        fprintf(out, "; %" PRIu64 " allocation%s failed, the first of %s", allocs,
-                allocs > 1 ? "s" : "", cli_bytes(first->bytes, bytes));
+        fprintf(out,
+                allocs > 1 ? "; %" PRIu64 " allocations failed, the first of %s"
+                           : "; %" PRIu64 " allocation of %s failed",
+                allocs, cli_bytes(first->bytes, bytes));
     }
     if (frees) {
         fprintf(out, "%s %" PRIu64 " free%s failed", allocs ? " and" : ";", frees,

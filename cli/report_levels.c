@@ -32,6 +32,13 @@ static void level_add(struct report_level *level, size_t *room,
     level->list[level->count++] = *sample;
 }
 
+/* Adds the last state of the trace, so that a chart reaches its end. */
+static void level_end(struct report_level *level, size_t *room, const struct report_sample *last) {
+    if (level->count && level->list[level->count - 1].event != last->event) {
+        level_add(level, room, last);
+    }
+}
+
 /* Adds the two states of a bucket in the order in which they happened. */
 static void level_add_both(struct report_level *level, size_t *room, struct report_sample *most,
                            struct report_sample *least, uint64_t reserved) {
@@ -129,6 +136,9 @@ static void level_merge(const struct report_level *fine, struct report_level *co
         }
         level_add_both(coarse, &room, &most, &least, reserved);
     }
+    if (fine->count) {
+        level_end(coarse, &room, &fine->list[fine->count - 1]);
+    }
 }
 
 static void levels_make(struct report *report) {
@@ -171,6 +181,10 @@ void report_sample(struct report *report) {
         }
     }
     sample_close(&sampling);
+    if (sampling.now.event) {
+        sampling.now.event--; /* of the last event */
+        level_end(&report->levels[0], &sampling.room, &sampling.now);
+    }
     map_end(map);
     levels_make(report);
 }

@@ -51,7 +51,6 @@ void plan_make(struct report *report) {
     for (size_t i = 0; i < wishes.count; i++) {
         wishes.list[i].align = PLAN_ALIGN;
     }
-    uint64_t begin_ns = cli_now_ns();
     if (acre__place(wishes.list, wishes.count, &options, &placed)) {
         plan->skipped = "the sizes exceed the limits of the placer";
     } else {
@@ -59,7 +58,6 @@ void plan_make(struct report *report) {
         plan->lower_bound = placed.lower_bound;
         plan->is_optimal = placed.is_optimal;
         plan->buffers = wishes.count;
-        plan->time_ns = cli_now_ns() - begin_ns;
     }
     wishes_free(&wishes);
 }

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cli.h"
-#include "show_memory.h"
 #include "show_stack.h"
+#include "show_text.h"
 
 enum { SOURCE_NAME_BYTES = 1000 }; /* a longer name says nothing more to a reader */
 
@@ -56,9 +56,13 @@ int source_open(struct report_source *source, const char *path) {
     if (code == CLI_FINDING) {
         source_damage(source, source->bytes.count, "the rest of the file cannot be read");
     }
+    int begun = source_begin(source);
+    return begun > code ? begun : code;
+}
+
+int source_begin(struct report_source *source) {
     if (!trace_is(source->bytes.at, source->bytes.count)) {
-        int parsed = source_events(source);
-        return parsed > code ? parsed : code;
+        return source_events(source);
     }
     source->is_acre = true;
     source->format = "acre";
@@ -67,7 +71,7 @@ int source_open(struct report_source *source, const char *path) {
                 source->reader.fault.what);
         return CLI_CANNOT;
     }
-    return code;
+    return CLI_OK;
 }
 
 void source_close(struct report_source *source) {
@@ -179,8 +183,8 @@ void source_each_live(const struct report_source *source,
 char *source_name(const struct report_source *source, enum trace_key key, uint64_t value) {
     if (!source->is_acre) {
         bool is_tag = key == TRACE_BY_TAG && value && value <= source->events.tag_count;
-        return is_tag ? cli_format("%.*s", SOURCE_NAME_BYTES, source->events.tag_names[value - 1])
-                      : NULL;
+        const char *name = is_tag ? source->events.tag_names[value - 1] : NULL;
+        return name ? show_text(name, strnlen(name, SOURCE_NAME_BYTES)) : NULL;
     }
     const struct trace_name *name = trace_name_find(
         &source->reader, key == TRACE_BY_TAG ? ACRE__TRACE_TAG_NAME : ACRE__TRACE_POOL_NAME, value);

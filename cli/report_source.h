@@ -43,6 +43,9 @@ struct report_step {
  * file cannot be read; CLI_CANNOT after a message if nothing can. The caller calls source_close in
  * any case. */
 int source_open(struct report_source *source, const char *path);
+/* Begins with the bytes that the source has already; its other fields are zero but for the names.
+ * Returns as source_open. */
+int source_begin(struct report_source *source);
 void source_close(struct report_source *source);
 
 /* Reads the next event. Returns 0 at the end; source->damage may have grown then. */

@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "report_page.h"
+#include "show_text.h"
 
 bool report_can_write(void) {
     if (report_page_bytes) {
@@ -18,28 +19,11 @@ bool report_can_write(void) {
     return false;
 }
 
-/* Returns the bytes of a character of UTF-8 that is invisible or changes the direction of text:
- * control characters and marks of direction; 0 for any other. */
-static size_t write_hidden(const char *text) {
-    const unsigned char *c = (const unsigned char *)text;
-    if (c[0] < ' ' || c[0] == 0x7f) {
-        return 1;
-    }
-    if ((c[0] == 0xc2 && c[1] < 0xa0) || (c[0] == 0xd8 && c[1] == 0x9c)) {
-        return c[1] ? 2 : 1;
-    }
-    bool is_mark =
-        c[0] == 0xe2 &&
-        ((c[1] == 0x80 && (c[2] >= 0xa8 ? c[2] <= 0xae : c[2] >= 0x8b && c[2] <= 0x8f)) ||
-         (c[1] == 0x81 && c[2] >= 0xa0 && c[2] <= 0xaf));
-    return is_mark ? 3 : 0;
-}
-
-/* Writes a text as HTML. Invisible characters become '?'. */
+/* Writes a text as HTML, without characters that a reader cannot see. */
 static void write_text(FILE *out, const char *text) {
-    while (*text) {
-        size_t hidden = write_hidden(text);
-        switch (hidden ? '?' : *text) {
+    char *clean = show_text(text, strlen(text));
+    for (const char *c = clean; *c; c++) {
+        switch (*c) {
         case '<':
             fputs("&lt;", out);
             break;
@@ -50,10 +34,10 @@ static void write_text(FILE *out, const char *text) {
             fputs("&amp;", out);
             break;
         default:
-            fputc(hidden ? '?' : *text, out);
+            fputc(*c, out);
         }
-        text += hidden ? hidden : 1;
     }
+    free(clean);
 }
 
 /* Receives JSON. "<" occurs only in its strings, where \u003c means the same. */

@@ -47,15 +47,6 @@ static const struct {
     [TRACE_BY_POOL] = {"POOL", "by_pool", "(no pool)", ACRE__TRACE_POOL_NAME},
     [TRACE_BY_STACK] = {"ALLOCATED BY", "by_stack", "(no call stack)", ACRE__TRACE_STACK}};
 
-char *show_text(const char *text, size_t bytes) {
-    char *clean = cli_alloc(bytes + 1);
-    for (size_t i = 0; i < bytes; i++) {
-        clean[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
-    }
-    clean[bytes] = '\0';
-    return clean;
-}
-
 /* Returns the name of a key's value; the caller frees it. */
 static char *key_name(const struct trace_reader *reader, enum trace_key key, uint64_t value) {
     const struct trace_name *name =

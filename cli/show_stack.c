@@ -9,7 +9,7 @@
 
 #include "cli.h"
 #include "frames.h"
-#include "show_memory.h"
+#include "show_text.h"
 
 static char *frame_text(const struct trace_reader *reader, uint64_t module, uint64_t offset) {
     const struct trace_name *name = trace_name_find(reader, ACRE__TRACE_MODULE_NAME, module);

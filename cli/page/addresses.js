@@ -1,6 +1,6 @@
 // The address map at a chosen instant: every mapped byte in rows from left to right, blocks in the
 // colours of the timeline, holes hatched.
-import { formatAddress, formatBytes, formatCount, formatShare } from "./text.js";
+import { countOf, formatAddress, formatBytes, formatCount, formatShare } from "./text.js";
 import { mapAt, rowBytes } from "./spaces.js";
 import { el, section, nameNode, showTip, hideTip, themeColours } from "./dom.js";
 
@@ -42,9 +42,9 @@ export class Addresses {
         const { map } = this;
         const left = model.report.blocks.all - model.report.blocks.count;
         const parts = [
-            `${formatCount(map.blocks)} blocks of ${formatBytes(map.live)}`,
-            map.known ? `${formatCount(map.chunks)} chunks in ${formatCount(map.regions.length)} ranges of ${formatBytes(map.bytes)}` : `${formatCount(map.regions.length)} ranges`,
-            `${formatCount(map.holeCount)} holes of ${formatBytes(map.holes)} (${formatShare(map.holes, map.bytes)}), the largest ${formatBytes(map.largestHole)}`,
+            `${countOf(map.blocks, "block")} of ${formatBytes(map.live)}`,
+            map.known ? `${countOf(map.chunks, "chunk")} in ${countOf(map.regions.length, "range")} of ${formatBytes(map.bytes)}` : countOf(map.regions.length, "range"),
+            `${countOf(map.holeCount, "hole")} of ${formatBytes(map.holes)} (${formatShare(map.holes, map.bytes)}), the largest ${formatBytes(map.largestHole)}`,
         ];
         this.summary.textContent = `${parts.join("; ")}.${left > 0 ? ` Small and short-lived blocks are left out: the page has ${formatCount(model.report.blocks.count)} of ${formatCount(model.report.blocks.all)}, and all that are live at the peak or the end, up to that number.` : ""}`;
         this.draw();

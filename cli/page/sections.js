@@ -1,5 +1,5 @@
 // The smaller parts of the page: figures, sizes, streams, the plan, and the comparison.
-import { cleanText, formatBytes, formatCount, formatDuration, formatShare } from "./text.js";
+import { cleanText, countOf, formatBytes, formatCount, formatDuration, formatShare } from "./text.js";
 import { KEY_TITLES } from "./model.js";
 import { compareFigures, compareRows } from "./compare.js";
 import { el, choice, section, nameNode, table, themeColours } from "./dom.js";
@@ -8,19 +8,19 @@ export function showHead(model) {
     const { report } = model;
     document.getElementById("lead").replaceChildren(el("bdi", {}, cleanText(report.lead, 600)));
     const begun = report.begun_ns ? new Date(report.begun_ns / 1e6).toISOString().replace("T", " ").slice(0, 19) : "";
-    const facts = [report.pid ? `process ${report.pid}` : "", begun ? `${begun} UTC` : "", `${formatCount(report.events)} events`, report.is_written ? "still being written" : "", report.is_ring ? "the oldest events may be missing" : ""];
+    const facts = [report.pid ? `process ${report.pid}` : "", begun ? `${begun} UTC` : "", countOf(report.events, "event"), report.is_written ? "still being written" : "", report.is_ring ? "the oldest events may be missing" : ""];
     document.getElementById("source").replaceChildren(nameNode(cleanText(report.file)), ` ${facts.filter(Boolean).join(" · ")}`);
     document.getElementById("damage").replaceChildren(...report.damage.map((damage) => el("p.damage", {},
         `The trace is damaged${damage.byte ? ` at byte ${formatCount(damage.byte)}` : ""}: `, nameNode(cleanText(damage.what)), ". This page shows the events before it.")));
     const card = (id, title, value, detail) => el("div.card", { id: `card-${id}` }, el("span.title", {}, title), el("span.figure", {}, value), el("span.detail", {}, detail));
     const live = report.live_blocks;
     const cards = [
-        card("peak", "Peak", formatBytes(report.peak_bytes), `at ${model.formatX("time", report.peak_ns)}, ${formatCount(report.peak_blocks)} blocks`),
+        card("peak", "Peak", formatBytes(report.peak_bytes), `at ${model.formatX("time", report.peak_ns)}, ${countOf(report.peak_blocks, "block")}`),
         report.reserved_peak_bytes ? card("reserved", "Reserved", formatBytes(report.reserved_peak_bytes), `${(report.reserved_peak_bytes / Math.max(1, report.peak_bytes)).toFixed(2)} times the peak`) : null,
-        card("end", "At the end", formatBytes(report.live_bytes), `${formatCount(live)} ${live === 1 ? "block" : "blocks"}`),
-        card("allocations", "Allocations", formatCount((report.kinds.alloc || 0)), `${formatCount(report.kinds.free || 0)} frees`),
+        card("end", "At the end", formatBytes(report.live_bytes), countOf(live, "block")),
+        card("allocations", "Allocations", formatCount((report.kinds.alloc || 0)), countOf(report.kinds.free || 0, "free")),
         card("failures", "Failures", formatCount(report.failures), report.failures ? cleanText(report.failed[0].text) : "nothing failed"),
-        card("duration", "Recorded", model.hasClock ? formatDuration(report.duration_ns) : `${formatCount(report.duration_ns)} steps`, `${formatCount(report.threads)} ${report.threads === 1 ? "thread" : "threads"}, ${formatCount(report.stream_count)} ${report.stream_count === 1 ? "stream" : "streams"}`),
+        card("duration", "Recorded", model.hasClock ? formatDuration(report.duration_ns) : `${formatCount(report.duration_ns)} steps`, `${countOf(report.threads, "thread")}, ${countOf(report.stream_count, "stream")}`),
     ];
     document.getElementById("cards").replaceChildren(...cards.filter(Boolean));
 }
@@ -49,7 +49,7 @@ export function showStreams(model) {
         }
     }
     const text = report.waits
-        ? `The pool inserted ${formatCount(report.waits)} ${report.waits === 1 ? "wait" : "waits"}: a stream waited for memory that another stream had freed. Memory that each stream reuses itself needs none.`
+        ? `The pool inserted ${countOf(report.waits, "wait")}: a stream waited for memory that another stream had freed. Memory that each stream reuses itself needs none.`
         : "The pool inserted no waits: no stream had to wait for memory of another one.";
     section("streams", "Streams and waits", el("p", {}, text), table("Streams", [
         { title: "Stream", isText: true, value: (row) => model.name("stream", row.id), show: (row) => model.name("stream", row.id) },
@@ -71,7 +71,7 @@ export function showPlan(model) {
     const most = Math.max(...bars.map(([, bytes]) => bytes));
     const proof = plan.is_optimal ? "No plan can be smaller." : `No plan can be smaller than ${formatBytes(plan.lower_bound_bytes)}; the search stopped at its limit.`;
     section("plan", "What a plan would have needed",
-        el("p", {}, `Placed in advance, the ${formatCount(plan.buffers)} allocations fit into ${formatBytes(plan.bytes)}${report.reserved_peak_bytes ? `, ${formatShare(plan.bytes, report.reserved_peak_bytes)} of what was reserved` : ""}. ${proof}`),
+        el("p", {}, `Placed in advance, the ${countOf(plan.buffers, "allocation")} fit into ${formatBytes(plan.bytes)}${report.reserved_peak_bytes ? `, ${formatShare(plan.bytes, report.reserved_peak_bytes)} of what was reserved` : ""}. ${proof}`),
         el("div.bars", {}, ...bars.map(([title, bytes]) => el("div.bar-row", {}, el("span", {}, title), el("span.track", {}, el("span.fill", { style: `width:${(bytes / most) * 100}%` })), el("span.value", {}, formatBytes(bytes))))),
         el("p.hint", {}, "A plan suits programs that allocate the same in every iteration (acre_plan). It reuses memory by the order of the calls in this trace, and aligns blocks to 256 bytes."));
 }

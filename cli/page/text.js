@@ -27,12 +27,20 @@ export function formatDuration(ns) {
 // A time on an axis whose ticks are `step` apart: as many digits as tell two ticks apart.
 export function formatTick(ns, step, most) {
     const [size, unit] = most < 1e3 ? [1, "ns"] : most < 1e6 ? [1e3, "us"] : most < 1e9 ? [1e6, "ms"] : [1e9, "s"];
-    const digits = Math.min(9, Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9)));
+    let digits = 0;
+    for (let rest = step / size; digits < 9 && Math.abs(rest - Math.round(rest)) > 1e-6 * rest; rest *= 10) {
+        digits++;
+    }
     return `${(ns / size).toFixed(digits)} ${unit}`;
 }
 
 export function formatCount(count) {
     return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+// "1 block", "2 blocks"
+export function countOf(count, word) {
+    return `${formatCount(count)} ${word}${count === 1 ? "" : "s"}`;
 }
 
 export function formatShare(part, whole) {

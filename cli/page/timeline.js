@@ -326,7 +326,8 @@ export class Timeline {
     fillLegend() {
         const items = this.groups.map((group) => el("li", {}, el("span.swatch", { style: `background:${group.colour}` }), nameNode(group.name), el("span.value")));
         const { report } = this.model;
-        const toggles = [["reserved", "Reserved (physical memory)", report.reserved_peak_bytes], ["all", `Up to all ${formatBytes(report.reserved_peak_bytes)} reserved`, this.lines.has("reserved") && report.reserved_peak_bytes * LIVE_PART > report.peak_real_bytes],
+        const toggles = [["reserved", `Reserved (physical memory), up to ${formatBytes(report.reserved_peak_bytes)}`, report.reserved_peak_bytes],
+            ["all", "Scale to all of the reserved memory", this.lines.has("reserved") && report.reserved_peak_bytes * LIVE_PART > report.peak_real_bytes],
             ["real", "Allocated, after rounding", report.peak_real_bytes !== report.peak_bytes]]
             .filter(([, , has]) => has).map(([name, title]) => el("li", {}, el("label", {}, el("input", {
                 type: "checkbox", checked: this.lines.has(name),
@@ -358,8 +359,15 @@ export class Timeline {
             ctx.lineTo(at, top + height);
             ctx.stroke();
             if (label) {
-                ctx.textAlign = at > left + width * 0.8 ? "right" : "left";
-                ctx.fillText(label, at + (ctx.textAlign === "left" ? 4 : -4) * scale, top + (above + 1) * 14 * scale);
+                const wide = ctx.measureText(label).width;
+                const from = at + 4 * scale + wide > left + width ? at - 4 * scale - wide : at + 4 * scale;
+                const base = top + (above + 1) * 15 * scale;
+                ctx.fillStyle = theme.card;
+                ctx.globalAlpha = 0.8;
+                ctx.fillRect(from - 2 * scale, base - 11 * scale, wide + 4 * scale, 15 * scale);
+                ctx.globalAlpha = 1;
+                ctx.fillStyle = colour;
+                ctx.fillText(label, from, base);
             }
         };
         ctx.save();
@@ -372,12 +380,6 @@ export class Timeline {
         }
         if (report.peak_bytes) {
             line(this.state.axis === "event" ? report.peak_event : report.peak_ns, theme.accent, [6, 3], `peak ${formatBytes(report.peak_bytes)}`, 0);
-        }
-        if (this.isCut && this.lines.has("reserved")) {
-            const most = this.samples.reserved.reduce((a, b) => Math.max(a, b), 0);
-            ctx.fillStyle = theme.ink;
-            ctx.textAlign = "right";
-            ctx.fillText(`▲ reserved: up to ${formatBytes(most)}`, left + width - 6 * scale, top + 14 * scale);
         }
         if (this.state.event !== report.peak_event) {
             line(this.state.axis === "event" ? this.state.event : this.model.timeAt(this.state.event), theme.ink, [1, 2], "address map", 4);
