@@ -57,6 +57,7 @@ int source_open(struct report_source *source, const char *path) {
         source_damage(source, source->bytes.count, "the rest of the file cannot be read");
     }
     int begun = source_begin(source);
+    source->damage_at_open = source->damage_count;
     return begun > code ? begun : code;
 }
 
@@ -91,7 +92,7 @@ void source_rewind(struct report_source *source) {
     } else {
         memset(source->blocks, 0, source->events.blocks * sizeof *source->blocks);
     }
-    source->damage_count = source->damage_count > 1 && source->is_acre ? 1 : source->damage_count;
+    source->damage_count = source->damage_at_open; /* the damage of the trace is found again */
 }
 
 /* ---- steps ---- */

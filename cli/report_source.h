@@ -29,7 +29,7 @@ struct report_source {
     size_t next;                /* of `events` */
     uint64_t first_ns;          /* of `events`: the time that becomes 0 */
     struct report_damage damage[REPORT_DAMAGES];
-    size_t damage_count;
+    size_t damage_count, damage_at_open;
 };
 
 /* One event, and the block that it made live or ended. The blocks stay valid until the next step;

@@ -25,7 +25,18 @@ function start() {
             state.key = key;
             views.timeline.make();
             views.addresses?.draw();
+            prefetch();
         },
+    };
+    // A zoom needs finer samples than those on the screen: unpack them while nothing else happens.
+    const later = window.requestIdleCallback || ((call) => setTimeout(call, 100));
+    const prefetch = (level = model.report.levels.length - 1) => {
+        if (level >= 0) {
+            later(() => {
+                model.samples(state.axis, state.key, { level, begin: 0, end: 0 });
+                prefetch(level - 1);
+            });
+        }
     };
     let compare = null;
     views.timeline = new Timeline(model, state);
@@ -58,9 +69,7 @@ function start() {
     addEventListener("beforeprint", () => { theme = root.dataset.theme; root.dataset.theme = "light"; redraw(); });
     addEventListener("afterprint", () => { if (theme) { root.dataset.theme = theme; } else { delete root.dataset.theme; } redraw(); });
 
-    // The finest samples are needed at the first zoom: unpack them while nothing else happens.
-    const later = window.requestIdleCallback || ((call) => setTimeout(call, 200));
-    later(() => { if (state.key) { model.samples(state.axis, state.key, { level: 0, begin: 0, end: 0 }); } });
+    prefetch();
     window.acreReport = { model, views, state }; // for tests, and for the curious in the console
     root.dataset.ready = "true";
 }

@@ -1,12 +1,13 @@
 // The smaller parts of the page: figures, sizes, streams, the plan, and the comparison.
-import { cleanText, countOf, formatBytes, formatCount, formatDuration, formatShare } from "./text.js";
+import { cleanText, countOf, formatBytes, formatCount, formatDuration, formatShare, formatTick } from "./text.js";
 import { KEY_TITLES } from "./model.js";
 import { compareFigures, compareRows } from "./compare.js";
 import { el, choice, section, nameNode, table, themeColours } from "./dom.js";
 
 export function showHead(model) {
     const { report } = model;
-    document.getElementById("lead").replaceChildren(el("bdi", {}, cleanText(report.lead, 600)));
+    const lead = cleanText(report.lead, 600).replace(/(\d) (?=[KMGTPE]iB|B\b|[mun]?s\b|%)/g, "$1\u00a0");
+    document.getElementById("lead").replaceChildren(el("bdi", {}, lead));
     const begun = report.begun_ns ? new Date(report.begun_ns / 1e6).toISOString().replace("T", " ").slice(0, 19) : "";
     const facts = [report.pid ? `process ${report.pid}` : "", begun ? `${begun} UTC` : "", countOf(report.events, "event"), report.is_written ? "still being written" : "", report.is_ring ? "the oldest events may be missing" : ""];
     document.getElementById("source").replaceChildren(nameNode(cleanText(report.file)), ` ${facts.filter(Boolean).join(" · ")}`);
@@ -103,7 +104,7 @@ function drawComparison(frame, now, before, axis) {
     return new uPlot({
         width: Math.max(240, frame.clientWidth), height: 260, legend: { show: false }, scales: { x: { time: false }, y: { range: (_, least, most) => [0, Math.max(1, most || 0) * 1.06] } },
         series: [{}, { stroke: "#4269d0", fill: "#4269d033", width: 1.5, paths: stepped, points: { show: false }, spanGaps: true }, { stroke: "#ff725c", width: 1.5, paths: stepped, points: { show: false }, spanGaps: true }],
-        axes: [{ ...axisLook, space: 80, values: (u, ticks) => ticks.map((x) => (axis === "share" ? `${x} %` : now.formatX("time", x))) },
+        axes: [{ ...axisLook, space: 80, values: (u, ticks, _a, _s, step) => ticks.map((x) => (axis === "share" ? `${x} %` : now.hasClock ? formatTick(x, step, u.scales.x.max) : formatCount(x))) },
             { ...axisLook, size: 74, incrs: Array.from({ length: 62 }, (_, i) => 2 ** i), values: (u, ticks) => ticks.map(formatBytes) }],
         cursor: { y: false, points: { show: false } },
     }, uPlot.join([points(now), points(before)]), frame);
@@ -124,12 +125,12 @@ export function showComparison(now, before) {
     ], compareRows(now, before, key, "at_peak_bytes"), { sortBy: 3, most: 12 }));
     const figures = compareFigures(now.report, before.report);
     section("comparison", "Comparison",
-        el("p", {}, "Now: ", nameNode(cleanText(now.report.file)), " Before: ", nameNode(cleanText(before.report.file)), ". ", el("bdi", {}, cleanText(before.report.lead, 600))),
+        el("p", {}, "Now: ", nameNode(cleanText(now.report.file)), ". Before: ", nameNode(cleanText(before.report.file)), ". The earlier trace: ", el("bdi", {}, cleanText(before.report.lead, 600))),
         table("Figures of both traces", [
-            { title: "Figure", isText: true, value: (row) => row.title, show: (row) => row.title },
+            { title: "Figure", isText: true, value: (row) => String(figures.indexOf(row)).padStart(2, "0"), show: (row) => row.title },
             { title: "Now", value: (row) => row.now, show: (row) => SHOW[row.unit](row.now) },
             { title: "Before", value: (row) => row.before, show: (row) => SHOW[row.unit](row.before) },
-            { title: "Change", value: (row) => row.change / Math.max(1, row.before), show: (row) => `${signed(SHOW[row.unit], row.change)}${row.before && row.change ? ` (${signed((x) => `${x.toFixed(0)} %`, (100 * row.change) / row.before)})` : ""}` },
+            { title: "Change", value: (row) => row.change / Math.max(1, row.before), show: (row) => signed(SHOW[row.unit], row.change) + (row.before && row.change ? ` (${row.change < 0 ? "−" : "+"}${formatShare(Math.abs(row.change), row.before)})` : "") },
         ], figures, { sortBy: 0, most: 20 }),
         el("div.controls", {}, choice("Axis", [["time", "Time"], ["share", "Share of events"]], axis, (value) => { axis = value; draw(); }),
             el("span.legend-inline", {}, el("span.swatch", { style: "background:#4269d0" }), "now ", el("span.swatch", { style: "background:#ff725c" }), "before")),

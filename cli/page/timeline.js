@@ -19,6 +19,7 @@ export class Timeline {
         this.range = model.xRange(state.axis);
         this.readout = el("p.readout", { "aria-live": "polite" });
         this.legend = el("ul.legend");
+        this.toggles = el("div.toggles");
         this.frame = el("div.chart", {
             tabindex: 0, role: "application", "aria-label": "Chart of live memory over time. Arrow keys move, plus and minus zoom, 0 shows all, P goes to the peak, comma and period step through the samples.",
             onkeydown: (event) => this.key(event),
@@ -31,7 +32,7 @@ export class Timeline {
                 choice("Axis", [["time", "Time"], ["event", "Events"]], state.axis, (axis) => this.setAxis(axis)),
                 el("div.choice", {}, ...[["−", "Zoom out", () => this.zoom(2)], ["+", "Zoom in", () => this.zoom(0.5)], ["Peak", "Zoom to the peak", () => this.goToPeak()], ["All", "Show everything", () => this.reset()]]
                     .map(([text, title, onclick]) => el("button", { type: "button", title, "aria-label": title, onclick }, text)))),
-            this.frame, this.readout, this.legend,
+            this.frame, this.readout, this.legend, this.toggles,
             el("p.hint", {}, "Drag to zoom; Shift and drag, or the arrow keys, to move; Ctrl and the wheel to zoom. A click chooses the instant of the address map."),
             this.marksList());
         this.make();
@@ -310,7 +311,7 @@ export class Timeline {
             `${formatBytes(samples.real[i])} after rounding`,
         ];
         if (model.report.reserved_peak_bytes) {
-            parts.push(`${formatBytes(samples.reserved[i])} reserved`);
+            parts.push(`${level.events > 1 ? "up to " : ""}${formatBytes(samples.reserved[i])} reserved`);
         }
         const detail = level.events > 1 ? ` Each point stands for ${formatCount(level.events / 2)} events or fewer; zoom in for more.` : "";
         this.readout.textContent = `${parts.join("; ")}.${this.win.level > 0 ? detail : level.events > 1 ? ` Finest level: highest and lowest state of every ${formatCount(level.events)} events.` : ""}`;
@@ -329,14 +330,15 @@ export class Timeline {
         const toggles = [["reserved", `Reserved (physical memory), up to ${formatBytes(report.reserved_peak_bytes)}`, report.reserved_peak_bytes],
             ["all", "Scale to all of the reserved memory", this.lines.has("reserved") && report.reserved_peak_bytes * LIVE_PART > report.peak_real_bytes],
             ["real", "Allocated, after rounding", report.peak_real_bytes !== report.peak_bytes]]
-            .filter(([, , has]) => has).map(([name, title]) => el("li", {}, el("label", {}, el("input", {
+            .filter(([, , has]) => has).map(([name, title]) => el("label", {}, el("input", {
                 type: "checkbox", checked: this.lines.has(name),
                 onchange: (event) => {
                     this.lines[event.target.checked ? "add" : "delete"](name);
                     this.make();
                 },
-            }), ` ${title}`)));
-        this.legend.replaceChildren(...items, ...toggles);
+            }), ` ${title}`));
+        this.legend.replaceChildren(...items);
+        this.toggles.replaceChildren(...toggles);
     }
 
     drawMarkers(u) {
@@ -372,6 +374,8 @@ export class Timeline {
         };
         ctx.save();
         ctx.lineWidth = scale;
+        ctx.textAlign = "left";
+        ctx.textBaseline = "alphabetic";
         ctx.font = `${11 * scale}px system-ui, sans-serif`;
         report.marks.forEach((mark, i) => line(place(mark), theme.mark, [3, 3], report.marks.length <= 40 ? cleanText(mark.text, 24) : "", 1 + (i % 3)));
         report.failed.forEach((failure) => line(place(failure), theme.bad, [], "", 0));

@@ -70,7 +70,7 @@ async function checkFigures(name) {
     assert.equal(await textOf(page, "#card-peak .figure"), formatBytes(trace.peak_bytes));
     assert.equal(await textOf(page, "#card-end .figure"), formatBytes(trace.live_bytes));
     assert.equal(await textOf(page, "#card-allocations .figure"), formatCount(trace.kinds.alloc));
-    assert.ok((await textOf(page, "#lead")).startsWith(`Peak ${formatBytes(trace.peak_bytes)} at `));
+    assert.ok((await textOf(page, "#lead")).replaceAll("\u00a0", " ").startsWith(`Peak ${formatBytes(trace.peak_bytes)} at `));
     // Live memory of the chart at the peak is the peak.
     const most = await page.evaluate(() => {
         const { model } = window.acreReport;
