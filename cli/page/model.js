@@ -10,7 +10,7 @@ const PALETTE = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7
 const REST_COLOUR = "#9498a0";
 
 // Samples that a chart draws at once. More make no difference on a screen.
-const SAMPLES_MOST = 5000;
+const SAMPLES_MOST = 3000;
 
 // The index of the first value that is not below `value`.
 export function lowerBound(values, value) {

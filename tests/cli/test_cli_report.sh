@@ -81,10 +81,19 @@ expect_json '.format == "lifetimes" and (.lead | test("at step [0-9]+"))'
 python3 "$ACRE_SOURCE/tests/page/gen_trace.py" hostile.trace || exit 2
 run_leaks "$acre" report hostile.trace -o hostile.html
 expect_rc 0
-check "no name ends the script" bash -c 'test "$(grep -o "</script>" hostile.html | wc -l)" -eq "$(grep -o "</script>" report.html | wc -l)"'
-check "no control characters" bash -c '! grep -q "$(printf "[\001-\010\033]")" hostile.html'
+script_ends() { grep -o '</script>' "$1" | wc -l; }
+has_control() { grep -q "$(printf '[\001-\010\033]')" "$1"; }
+check "no name ends the script" test "$(script_ends hostile.html)" -eq "$(script_ends report.html)"
+check "no control characters" test "$(has_control hostile.html && echo some)" = ""
 check "no marks of direction" bash -c '! LC_ALL=C.UTF-8 grep -Pq "[\x{202a}-\x{202e}\x{2066}-\x{2069}]" hostile.html'
 check "a long name is cut" test "$(stat -c %s hostile.html)" -lt 300000
+
+# Levels of detail: each has the peak, and areas sum up to what is live.
+python3 "$ACRE_SOURCE/tests/page/gen_trace.py" many.trace 8000 || exit 2
+run "$acre" report many.trace -o many.html
+expect_rc 0
+check "levels of detail" python3 "$ACRE_SOURCE/tests/page/check_levels.py" many.html 3
+check "a short trace needs one" python3 "$ACRE_SOURCE/tests/page/check_levels.py" hostile.html 1
 
 # A cut trace: what can be read is shown.
 head -c $((4096 + 65536 + 64 + 200)) hostile.trace >cut.trace

@@ -161,6 +161,7 @@ for (const name of ["program", "hostile"]) {
     await checkUse(name);
     await checkSmall(name);
 }
+await checkFigures("many");
 await checkHostile();
 await checkOthers();
 await browser.close();

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes a trace with names that try to break a page: markup, control characters, marks of direction,
-very long ones, invalid UTF-8. The events are few and their figures known.
+very long ones, invalid UTF-8. The events are few, unless PAIRS adds as many allocations with their frees,
+which rise to a peak in the middle: then the page needs several levels of detail.
 
-    gen_trace.py FILE
+    gen_trace.py FILE [PAIRS]
 """
 import struct
 import sys
@@ -38,9 +39,9 @@ def text(value):
     return varint(len(value)) + value
 
 
-def block(thread, sequence, events):
-    head = struct.pack("<IIQQQII3Q", 0x4B425441, len(events), thread, sequence, 0, 100 + thread, 0, 0, 0, 0)
-    return (head + events).ljust(BLOCK, b"\0")
+def block(thread, sequence, start, made):
+    head = struct.pack("<IIQQQII3Q", 0x4B425441, len(made), thread, sequence, start, 100 + thread, 0, 0, 0, 0)
+    return (head + made).ljust(BLOCK, b"\0")
 
 
 def names():
@@ -55,32 +56,64 @@ def names():
     return out
 
 
-def events():
-    out, address = b"", 0
+class Events:
+    """The events of one thread. Each block begins with its contexts."""
 
-    def step(kind, payload):
-        nonlocal out
-        out += bytes([kind]) + varint(1000000) + payload
+    def __init__(self):
+        self.blocks, self.out, self.address, self.clock = [], b"", 0, 0
+        self.begin()
 
-    def where(block_address, context):
-        nonlocal address
-        steps = (block_address >> 8) - (address >> 8)
-        address = block_address
+    def begin(self):
+        self.start, self.out, self.address = self.clock, b"", 0
+        for number in range(1, len(TAGS) + 1):
+            stream = 0x700 if number % 2 else 0x800
+            self.step(CONTEXT, bytes([number]) + varint(1) + varint(stream) + varint(number) + varint(number % 4 + 1))
+
+    def step(self, kind, payload):
+        if len(self.out) > BLOCK - 200 and kind != CONTEXT:
+            raise ValueError("the block is full")
+        self.clock += 1000000
+        self.out += bytes([kind]) + varint(1000000) + payload
+
+    def end(self):
+        self.blocks.append((self.start, self.out))
+
+    def make_room(self):
+        if len(self.out) > BLOCK - 400:
+            self.end()
+            self.begin()
+
+    def where(self, block_address, context):
+        steps = (block_address >> 8) - (self.address >> 8)
+        self.address = block_address
         return bytes([IN_CONTEXT]) + varint(steps << 1 if steps >= 0 else (-steps << 1) - 1) + bytes([context])
 
+    def alloc(self, block_address, context, size):
+        self.make_room()
+        self.step(ALLOC, self.where(block_address, context) + varint(size))
+
+    def free(self, block_address, context):
+        self.make_room()
+        self.step(FREE, self.where(block_address, context))
+
+
+def events(pairs):
+    made = Events()
+    made.step(CREATE, varint(1) + varint(64 * MIB))
+    made.step(MAP, varint(BASE >> 8) + varint(64 * MIB))
     for number in range(1, len(TAGS) + 1):
-        stream = 0x700 if number % 2 else 0x800
-        step(CONTEXT, bytes([number]) + varint(1) + varint(stream) + varint(number) + varint(number % 4 + 1))
-    step(CREATE, varint(1) + varint(64 * MIB))
-    step(MAP, varint(BASE >> 8) + varint(64 * MIB))
-    for number in range(1, len(TAGS) + 1):
-        step(ALLOC, where(BASE + number * 4 * MIB, number) + varint(number * 256 * 1024))
-    step(MARK, text("mark </script> \u202e reversed".encode()))
-    step(WAIT, bytes([1]))
-    step(REFUSED, bytes([2]) + varint(1 << 40) + varint(12))
+        made.alloc(BASE + number * 4 * MIB, number, number * 256 * 1024)
+    made.step(MARK, text("mark </script> \u202e reversed".encode()))
+    made.step(WAIT, bytes([1]))
+    made.step(REFUSED, bytes([2]) + varint(1 << 40) + varint(12))
     for number in range(1, len(TAGS) - 1):
-        step(FREE, where(BASE + number * 4 * MIB, number))
-    return out
+        made.free(BASE + number * 4 * MIB, number)
+    for pair in range(pairs):
+        size = (8 << 20) + 4096 * min(pair, pairs - pair)
+        made.alloc(BASE + 4 * MIB, pair % len(TAGS) + 1, size)
+        made.free(BASE + 4 * MIB, pair % len(TAGS) + 1)
+    made.end()
+    return made.blocks
 
 
 def main():
@@ -88,7 +121,9 @@ def main():
     header = struct.pack("<8sIIIIQQQIIII16s16s", b"ACRETRC\n", 2, 4096, BLOCK, 4242, 0, 1700000000 * 10**9, rate,
                          1, 0, 0, 0, b"test", b"0.0.0").ljust(4096, b"\0")
     with open(sys.argv[1], "wb") as file:
-        file.write(header + block(0, 1, names()) + block(1, 2, events()))
+        file.write(header + block(0, 1, 0, names()))
+        for sequence, (start, made) in enumerate(events(int(sys.argv[2]) if len(sys.argv) > 2 else 0), 2):
+            file.write(block(1, sequence, start, made))
 
 
 main()

@@ -28,6 +28,10 @@ expect_rc 0
 run "$acre" report hostile.trace -o pages/hostile.html
 expect_rc 0
 "$acre" trace --json hostile.trace >pages/hostile.json
+python3 "$ACRE_SOURCE/tests/page/gen_trace.py" many.trace 8000 || exit 2
+run "$acre" report many.trace -o pages/many.html
+expect_rc 0
+"$acre" trace --json many.trace >pages/many.json
 head -c $((4096 + 65536 + 64 + 200)) hostile.trace >cut.trace
 run "$acre" report cut.trace -o pages/cut.html
 expect_rc 1
