@@ -3,7 +3,7 @@
 #
 # Modules become one script, without their import and export words: the page is a single file, which
 # browsers open without a server, and modules in one file cannot import each other. So no two modules
-# may have a top-level name in common. Each import is one line. Without UPLOT the array is empty.
+# may have a top-level name in common. Without UPLOT the array is empty.
 cmake_minimum_required(VERSION 3.22)
 
 set(hex "")
@@ -17,7 +17,7 @@ if(UPLOT)
     set(script "")
     foreach(module IN LISTS MODULES)
         file(READ ${PAGE}/${module}.js text)
-        string(REGEX REPLACE "(^|\n)import [^\n]*" "\\1" text "${text}")
+        string(REGEX REPLACE "(^|\n)import [^;]*;" "\\1" text "${text}")
         string(REGEX REPLACE "(^|\n)export " "\\1" text "${text}")
         string(APPEND script "// ---- ${module}.js ----\n${text}\n")
     endforeach()

@@ -11,23 +11,49 @@ export class Addresses {
         this.model = model;
         this.state = state;
         this.canvas = el("canvas", {
-            tabindex: 0, role: "application", "aria-label": "Address map. Left and right arrow keys go from block to block.",
-            onmousemove: (event) => this.hover(event), onmouseleave: () => { this.chosen = null; hideTip(); this.draw(); },
-            onkeydown: (event) => this.key(event), onblur: () => hideTip(),
+            tabindex: 0,
+            role: "application",
+            "aria-label": "Address map. Left and right arrow keys go from block to block.",
+            onmousemove: (event) => this.hover(event),
+            onmouseleave: () => {
+                this.chosen = null;
+                hideTip();
+                this.draw();
+            },
+            onkeydown: (event) => this.key(event),
+            onblur: () => hideTip(),
         });
         this.summary = el("p.readout", { "aria-live": "polite" });
         this.slider = el("input", {
-            type: "range", min: 0, max: Math.max(0, model.report.steps - 1), step: 1, "aria-label": "Instant, as the number of an event",
+            type: "range",
+            min: 0,
+            max: Math.max(0, model.report.steps - 1),
+            step: 1,
+            "aria-label": "Instant, as the number of an event",
             oninput: () => state.onEvent(Number(this.slider.value)),
         });
         this.when = el("span.when");
         const go = (text, event) => el("button", { type: "button", onclick: () => state.onEvent(event) }, text);
-        section("addresses", "Address map",
-            el("div.controls", {}, el("div.choice", {}, go("Peak", model.report.peak_event), go("End", model.report.steps - 1)), this.slider, this.when),
-            this.summary, el("div.map", {}, this.canvas),
-            el("p.hint", {}, model.report.mappings.all
-                ? "Each row continues the one above. Addresses that are not mapped are left out; a gap separates ranges that are not adjacent. Pale parts are holes: reserved memory without a block."
-                : "The trace does not say which addresses are mapped, so the map shows the range of the blocks; pale parts have no block."));
+        section(
+            "addresses",
+            "Address map",
+            el(
+                "div.controls",
+                {},
+                el("div.choice", {}, go("Peak", model.report.peak_event), go("End", model.report.steps - 1)),
+                this.slider,
+                this.when,
+            ),
+            this.summary,
+            el("div.map", {}, this.canvas),
+            el(
+                "p.hint",
+                {},
+                model.report.mappings.all
+                    ? "Each row continues the one above. Addresses that are not mapped are left out; a gap separates ranges that are not adjacent. Pale parts are holes: reserved memory without a block."
+                    : "The trace does not say which addresses are mapped, so the map shows the range of the blocks; pale parts have no block.",
+            ),
+        );
         new ResizeObserver(() => this.draw()).observe(this.canvas.parentElement);
         this.show();
     }
@@ -43,7 +69,9 @@ export class Addresses {
         const left = model.report.blocks.all - model.report.blocks.count;
         const parts = [
             `${countOf(map.blocks, "block")} of ${formatBytes(map.live)}`,
-            map.known ? `${countOf(map.chunks, "chunk")} in ${countOf(map.regions.length, "range")} of ${formatBytes(map.bytes)}` : countOf(map.regions.length, "range"),
+            map.known
+                ? `${countOf(map.chunks, "chunk")} in ${countOf(map.regions.length, "range")} of ${formatBytes(map.bytes)}`
+                : countOf(map.regions.length, "range"),
             `${countOf(map.holeCount, "hole")} of ${formatBytes(map.holes)} (${formatShare(map.holes, map.bytes)}), the largest ${formatBytes(map.largestHole)}`,
         ];
         this.summary.textContent = `${parts.join("; ")}.${left > 0 ? ` Small and short-lived blocks are left out: the page has ${formatCount(model.report.blocks.count)} of ${formatCount(model.report.blocks.all)}, and all that are live at the peak or the end, up to that number.` : ""}`;
@@ -88,10 +116,15 @@ export class Addresses {
         const ids = this.model.column("blocks", key === "size" ? "bytes" : key);
         for (const piece of this.pieces) {
             const isBlock = piece.block >= 0;
-            const id = isBlock ? (key === "size" ? Math.floor(Math.log2(Math.max(1, ids[piece.block]))) : ids[piece.block]) : 0;
+            const id = isBlock
+                ? key === "size"
+                    ? Math.floor(Math.log2(Math.max(1, ids[piece.block])))
+                    : ids[piece.block]
+                : 0;
             ctx.fillStyle = isBlock ? this.model.colour(key, id) : theme.hole;
             this.rows(this.offset(piece.region, piece.from), this.offset(piece.region, piece.to), (x, y, w) =>
-                ctx.fillRect(x, y + 1, Math.max(isBlock ? 0.7 : 0, w - (isBlock && w > 3 ? 1 : 0)), rowHeight - 2));
+                ctx.fillRect(x, y + 1, Math.max(isBlock ? 0.7 : 0, w - (isBlock && w > 3 ? 1 : 0)), rowHeight - 2),
+            );
         }
         ctx.fillStyle = theme.back;
         for (const region of map.regions) {
@@ -107,7 +140,9 @@ export class Addresses {
         ctx.strokeStyle = theme.ink;
         ctx.lineWidth = 2;
         const { region, from, to } = this.chosen;
-        this.rows(this.offset(region, from), this.offset(region, to), (x, y, w) => ctx.strokeRect(x, y + 1, Math.max(2, w), this.shape.rowHeight - 2));
+        this.rows(this.offset(region, from), this.offset(region, to), (x, y, w) =>
+            ctx.strokeRect(x, y + 1, Math.max(2, w), this.shape.rowHeight - 2),
+        );
     }
 
     // ---- what a block is ----
@@ -120,9 +155,12 @@ export class Addresses {
             return [el("b", {}, `Hole of ${formatBytes(piece.to - piece.from)}`), range];
         }
         const end = get("end");
-        const lines = [el("b", {}, `Block ${formatCount(get("id"))}: ${formatBytes(get("bytes"))}`), range,
+        const lines = [
+            el("b", {}, `Block ${formatCount(get("id"))}: ${formatBytes(get("bytes"))}`),
+            range,
             `allocated at ${model.formatX("time", get("begin_ns"))}, ${end >= model.report.steps ? "never freed" : `freed at ${model.formatX("time", get("end_ns"))}`}`,
-            `${model.name("stream", get("stream"))}; ${formatBytes(get("real"))} after rounding`];
+            `${model.name("stream", get("stream"))}; ${formatBytes(get("real"))} after rounding`,
+        ];
         for (const key of ["tag", "pool"]) {
             if (get(key)) {
                 lines.push(el("div", {}, `${key} `, nameNode(model.name(key, get(key)))));
@@ -175,7 +213,10 @@ export class Addresses {
         this.chosen = this.pieces[next];
         this.draw();
         const box = this.canvas.getBoundingClientRect();
-        this.rows(this.offset(this.chosen.region, this.chosen.from), this.offset(this.chosen.region, this.chosen.from) + 1, (x, y) =>
-            showTip(box.left + x, box.top + y, this.describe(this.chosen)));
+        this.rows(
+            this.offset(this.chosen.region, this.chosen.from),
+            this.offset(this.chosen.region, this.chosen.from) + 1,
+            (x, y) => showTip(box.left + x, box.top + y, this.describe(this.chosen)),
+        );
     }
 }

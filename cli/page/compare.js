@@ -15,7 +15,12 @@ export const FIGURES = [
 
 export function compareFigures(now, before) {
     return FIGURES.map(([field, title, unit]) => ({
-        field, title, unit, now: now[field] || 0, before: before[field] || 0, change: (now[field] || 0) - (before[field] || 0),
+        field,
+        title,
+        unit,
+        now: now[field] || 0,
+        before: before[field] || 0,
+        change: (now[field] || 0) - (before[field] || 0),
     }));
 }
 
@@ -23,7 +28,10 @@ export function compareFigures(now, before) {
 // between programs; names do not.
 export function compareRows(now, before, key, field) {
     const joined = new Map();
-    for (const [side, model] of [["now", now], ["before", before]]) {
+    for (const [side, model] of [
+        ["now", now],
+        ["before", before],
+    ]) {
         for (const row of model.report[`by_${key}`] || []) {
             const name = model.name(key, row.id);
             const entry = joined.get(name) || { name, now: 0, before: 0 };

@@ -24,7 +24,12 @@ export function nameNode(text) {
 }
 
 export function section(id, title, ...children) {
-    const node = el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), ...children);
+    const node = el(
+        "section",
+        { id, "aria-labelledby": `${id}-title` },
+        el("h2", { id: `${id}-title` }, title),
+        ...children,
+    );
     document.getElementById("main").append(node);
     document.getElementById("contents").append(el("a", { href: `#${id}` }, title));
     return node;
@@ -32,10 +37,20 @@ export function section(id, title, ...children) {
 
 // A row of buttons of which one is chosen. `items` are [value, label].
 export function choice(label, items, chosen, onchange) {
-    const buttons = items.map(([value, text]) => el("button", {
-        type: "button", role: "radio", "aria-checked": String(value === chosen), tabindex: value === chosen ? 0 : -1, "data-value": value,
-        onclick: () => pick(value),
-    }, text));
+    const buttons = items.map(([value, text]) =>
+        el(
+            "button",
+            {
+                type: "button",
+                role: "radio",
+                "aria-checked": String(value === chosen),
+                tabindex: value === chosen ? 0 : -1,
+                "data-value": value,
+                onclick: () => pick(value),
+            },
+            text,
+        ),
+    );
     const pick = (value) => {
         for (const button of buttons) {
             const is = button.dataset.value === value;
@@ -44,7 +59,12 @@ export function choice(label, items, chosen, onchange) {
         }
         onchange(value);
     };
-    const group = el("div.choice", { role: "radiogroup", "aria-label": label }, el("span.label", { "aria-hidden": "true" }, label), ...buttons);
+    const group = el(
+        "div.choice",
+        { role: "radiogroup", "aria-label": label },
+        el("span.label", { "aria-hidden": "true" }, label),
+        ...buttons,
+    );
     group.addEventListener("keydown", (event) => {
         const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
         const at = buttons.indexOf(document.activeElement);
@@ -66,9 +86,31 @@ export function table(caption, columns, rows, { sortBy = 0, most = 20 } = {}) {
     let isUp = Boolean(columns[sortBy].isText);
     let limit = most;
     const body = el("tbody");
-    const more = el("button.more", { type: "button", onclick: () => { limit = Infinity; fill(); } });
-    const heads = columns.map((column, i) => el(column.isText ? "th" : "th.number", { scope: "col" },
-        el("button", { type: "button", onclick: () => { isUp = sort === i ? !isUp : Boolean(column.isText); sort = i; fill(); } }, column.title)));
+    const more = el("button.more", {
+        type: "button",
+        onclick: () => {
+            limit = Infinity;
+            fill();
+        },
+    });
+    const heads = columns.map((column, i) =>
+        el(
+            column.isText ? "th" : "th.number",
+            { scope: "col" },
+            el(
+                "button",
+                {
+                    type: "button",
+                    onclick: () => {
+                        isUp = sort === i ? !isUp : Boolean(column.isText);
+                        sort = i;
+                        fill();
+                    },
+                },
+                column.title,
+            ),
+        ),
+    );
     const fill = () => {
         const sign = isUp ? 1 : -1;
         const value = columns[sort].value;
@@ -77,8 +119,12 @@ export function table(caption, columns, rows, { sortBy = 0, most = 20 } = {}) {
             const y = value(b);
             return sign * (typeof x === "string" ? x.localeCompare(y) : x - y);
         });
-        heads.forEach((head, i) => head.setAttribute("aria-sort", i === sort ? (isUp ? "ascending" : "descending") : "none"));
-        body.replaceChildren(...sorted.slice(0, limit).map((row) => el("tr", {}, ...columns.map((column) => cell(column, row)))));
+        heads.forEach((head, i) =>
+            head.setAttribute("aria-sort", i === sort ? (isUp ? "ascending" : "descending") : "none"),
+        );
+        body.replaceChildren(
+            ...sorted.slice(0, limit).map((row) => el("tr", {}, ...columns.map((column) => cell(column, row)))),
+        );
         more.hidden = sorted.length <= limit;
         more.textContent = `Show all ${sorted.length}`;
     };
@@ -93,7 +139,16 @@ export function table(caption, columns, rows, { sortBy = 0, most = 20 } = {}) {
         return node;
     };
     fill();
-    return el("div.table", {}, el("div.scroll", { tabindex: 0, role: "region", "aria-label": caption }, el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...heads)), body)), more);
+    return el(
+        "div.table",
+        {},
+        el(
+            "div.scroll",
+            { tabindex: 0, role: "region", "aria-label": caption },
+            el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...heads)), body),
+        ),
+        more,
+    );
 }
 
 // ---- the tooltip ----
@@ -116,6 +171,15 @@ export function hideTip() {
 export function themeColours() {
     const style = getComputedStyle(document.documentElement);
     const get = (name) => style.getPropertyValue(name).trim();
-    return { ink: get("--ink"), dim: get("--dim"), line: get("--line"), back: get("--back"), card: get("--card"),
-        accent: get("--accent"), bad: get("--bad"), hole: get("--hole"), mark: get("--mark") };
+    return {
+        ink: get("--ink"),
+        dim: get("--dim"),
+        line: get("--line"),
+        back: get("--back"),
+        card: get("--card"),
+        accent: get("--accent"),
+        bad: get("--bad"),
+        hole: get("--hole"),
+        mark: get("--mark"),
+    };
 }

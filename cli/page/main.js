@@ -5,6 +5,32 @@ import { Holders } from "./holders.js";
 import { Addresses } from "./addresses.js";
 import { showComparison, showHead, showPlan, showSizes, showStreams } from "./sections.js";
 
+// Canvases have colours of their own, which change with the theme and for print.
+function watchTheme(redraw) {
+    const root = document.documentElement;
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    let before;
+    dark.addEventListener("change", redraw);
+    document.getElementById("theme").addEventListener("click", () => {
+        const isDark = root.dataset.theme ? root.dataset.theme === "dark" : dark.matches;
+        root.dataset.theme = isDark ? "light" : "dark";
+        redraw();
+    });
+    addEventListener("beforeprint", () => {
+        before = root.dataset.theme;
+        root.dataset.theme = "light";
+        redraw();
+    });
+    addEventListener("afterprint", () => {
+        if (before) {
+            root.dataset.theme = before;
+        } else {
+            delete root.dataset.theme;
+        }
+        redraw();
+    });
+}
+
 function start() {
     const data = JSON.parse(document.getElementById("data").textContent);
     const model = new Model(data.report);
@@ -13,7 +39,12 @@ function start() {
     const views = {};
     const state = {
         axis: model.report.duration_ns > 0 ? "time" : "event",
-        key: dividing.find((key) => key === "tag") || dividing.find((key) => key === "stack") || dividing.find((key) => key === "size") || dividing[0] || "",
+        key:
+            dividing.find((key) => key === "tag") ||
+            dividing.find((key) => key === "stack") ||
+            dividing.find((key) => key === "size") ||
+            dividing[0] ||
+            "",
         event: model.report.peak_event,
         onEvent(event) {
             state.event = Math.max(0, Math.min(model.report.steps - 1, event));
@@ -51,27 +82,14 @@ function start() {
     showStreams(model);
     showPlan(model);
 
-    // Canvases have colours of their own, which change with the theme and for print.
-    const redraw = () => {
+    watchTheme(() => {
         views.timeline.make();
         views.addresses?.draw();
         compare?.();
-    };
-    const root = document.documentElement;
-    const dark = matchMedia("(prefers-color-scheme: dark)");
-    dark.addEventListener("change", redraw);
-    document.getElementById("theme").addEventListener("click", () => {
-        const isDark = root.dataset.theme ? root.dataset.theme === "dark" : dark.matches;
-        root.dataset.theme = isDark ? "light" : "dark";
-        redraw();
     });
-    let theme;
-    addEventListener("beforeprint", () => { theme = root.dataset.theme; root.dataset.theme = "light"; redraw(); });
-    addEventListener("afterprint", () => { if (theme) { root.dataset.theme = theme; } else { delete root.dataset.theme; } redraw(); });
-
     prefetch();
     window.acreReport = { model, views, state }; // for tests, and for the curious in the console
-    root.dataset.ready = "true";
+    document.documentElement.dataset.ready = "true";
 }
 
 start();

@@ -6,7 +6,18 @@ import { unpackColumn } from "./codec.js";
 export const KEYS = ["tag", "stack", "pool", "stream", "size"];
 export const KEY_TITLES = { tag: "Tag", stack: "Call stack", pool: "Pool", stream: "Stream", size: "Size" };
 
-const PALETTE = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e", "#c2a83e"];
+const PALETTE = [
+    "#4269d0",
+    "#efb118",
+    "#ff725c",
+    "#6cc5b0",
+    "#3ca951",
+    "#ff8ab7",
+    "#a463f2",
+    "#97bbf5",
+    "#9c6b4e",
+    "#c2a83e",
+];
 const REST_COLOUR = "#9498a0";
 
 // Samples that a chart draws at once. More make no difference on a screen.
@@ -109,18 +120,23 @@ export class Model {
 
     name(key, id) {
         switch (key) {
-        case "tag":
-        case "pool": {
-            const name = this.rows[key].get(id)?.name;
-            return name ? cleanText(name) : id ? `${key} ${id}` : `(no ${key})`;
-        }
-        case "stack":
-            return this.stackName(id);
-        case "stream":
-            return id === 0 ? "default stream" : id === 1 ? "legacy default stream"
-                : id === 2 ? "per-thread default streams" : `stream 0x${id.toString(16)}`;
-        default:
-            return `${formatBytes(2 ** id)} to ${formatBytes(2 ** (id + 1))}`;
+            case "tag":
+            case "pool": {
+                const name = this.rows[key].get(id)?.name;
+                return name ? cleanText(name) : id ? `${key} ${id}` : `(no ${key})`;
+            }
+            case "stack":
+                return this.stackName(id);
+            case "stream":
+                return id === 0
+                    ? "default stream"
+                    : id === 1
+                      ? "legacy default stream"
+                      : id === 2
+                        ? "per-thread default streams"
+                        : `stream 0x${id.toString(16)}`;
+            default:
+                return `${formatBytes(2 ** id)} to ${formatBytes(2 ** (id + 1))}`;
         }
     }
 
@@ -134,12 +150,21 @@ export class Model {
     // The groups of a key, each with name and colour; the last one is the rest, if there is any.
     groups(key) {
         const ids = [...(this.report.groups?.[key] || [])];
-        const groups = ids.map((id, i) => ({ id, column: i, name: this.name(key, id), colour: PALETTE[i % PALETTE.length] }));
+        const groups = ids.map((id, i) => ({
+            id,
+            column: i,
+            name: this.name(key, id),
+            colour: PALETTE[i % PALETTE.length],
+        }));
         if (key === "size") {
             groups.sort((a, b) => a.id - b.id);
         }
         if (this.report[`${key}_count`] > ids.length) {
-            groups.push({ id: null, name: `${formatCount(this.report[`${key}_count`] - ids.length)} others`, colour: REST_COLOUR });
+            groups.push({
+                id: null,
+                name: `${formatCount(this.report[`${key}_count`] - ids.length)} others`,
+                colour: REST_COLOUR,
+            });
         }
         return groups;
     }
@@ -201,13 +226,20 @@ export class Model {
                 groups.push(bytes);
             }
         }
-        return { x: part(this.xName(axis)), event: part("event"), requested, real: part("real"),
-            reserved: part("reserved"), waits: part("waits"), groups };
+        return {
+            x: part(this.xName(axis)),
+            event: part("event"),
+            requested,
+            real: part("real"),
+            reserved: part("reserved"),
+            waits: part("waits"),
+            groups,
+        };
     }
 
     // The event that a point of the axis belongs to, as far as the samples tell.
     eventAt(axis, x) {
-        return axis === "event" ? Math.round(x) : this.column(0, "event")[lastUpTo(this.column(0, "time"), x)] ?? 0;
+        return axis === "event" ? Math.round(x) : (this.column(0, "event")[lastUpTo(this.column(0, "time"), x)] ?? 0);
     }
 
     timeAt(event) {

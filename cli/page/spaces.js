@@ -62,7 +62,9 @@ export function mapAt(model, event) {
     const blocks = aliveAt(model, "blocks", event);
     const chunks = aliveAt(model, "mappings", event);
     const known = model.report.mappings?.all > 0;
-    const all = [...blocks.map((i) => range("blocks", i)), ...chunks.map((i) => range("mappings", i))].sort((a, b) => a[0] - b[0]);
+    const all = [...blocks.map((i) => range("blocks", i)), ...chunks.map((i) => range("mappings", i))].sort(
+        (a, b) => a[0] - b[0],
+    );
     const regions = mergeRanges(all, known ? 0 : FAR_APART).map(([from, to]) => ({ from, to, pieces: [], chunks: [] }));
     let at = 0;
     for (const i of blocks) {
@@ -81,9 +83,23 @@ export function mapAt(model, event) {
         regions[at].chunks.push([from, to]);
     }
     let offset = 0;
-    const result = { regions, bytes: 0, live: 0, holes: 0, largestHole: 0, holeCount: 0, blocks: blocks.length, chunks: chunks.length, known };
+    const result = {
+        regions,
+        bytes: 0,
+        live: 0,
+        holes: 0,
+        largestHole: 0,
+        holeCount: 0,
+        blocks: blocks.length,
+        chunks: chunks.length,
+        known,
+    };
     for (const region of regions) {
-        const holes = gapsBetween(region.pieces.map((p) => [p.from, p.to]), region.from, region.to);
+        const holes = gapsBetween(
+            region.pieces.map((p) => [p.from, p.to]),
+            region.from,
+            region.to,
+        );
         region.pieces.push(...holes.map(([from, to]) => ({ from, to, block: -1 })));
         region.pieces.sort((a, b) => a.from - b.from);
         region.offset = offset;

@@ -21,39 +21,108 @@ export class Timeline {
         this.legend = el("ul.legend");
         this.toggles = el("div.toggles");
         this.frame = el("div.chart", {
-            tabindex: 0, role: "application", "aria-label": "Chart of live memory over time. Arrow keys move, plus and minus zoom, 0 shows all, P goes to the peak, comma and period step through the samples.",
+            tabindex: 0,
+            role: "application",
+            "aria-label":
+                "Chart of live memory over time. Arrow keys move, plus and minus zoom, 0 shows all, P goes to the peak, comma and period step through the samples.",
             onkeydown: (event) => this.key(event),
         });
         const dividing = model.dividing();
         const keys = [...dividing.map((key) => [key, KEY_TITLES[key]]), ["", "Total"]];
-        section("timeline", "Memory over time",
-            el("div.controls", {},
+        section(
+            "timeline",
+            "Memory over time",
+            el(
+                "div.controls",
+                {},
                 choice("By", keys, state.key, (key) => state.onKey(key)),
-                choice("Axis", [["time", "Time"], ["event", "Events"]], state.axis, (axis) => this.setAxis(axis)),
-                el("div.choice", {}, ...[["−", "Zoom out", () => this.zoom(2)], ["+", "Zoom in", () => this.zoom(0.5)], ["Peak", "Zoom to the peak", () => this.goToPeak()], ["All", "Show everything", () => this.reset()]]
-                    .map(([text, title, onclick]) => el("button", { type: "button", title, "aria-label": title, onclick }, text)))),
-            this.frame, this.readout, this.legend, this.toggles,
-            el("p.hint", {}, "Drag to zoom; Shift and drag, or the arrow keys, to move; Ctrl and the wheel to zoom. A click chooses the instant of the address map."),
-            this.marksList());
+                choice(
+                    "Axis",
+                    [
+                        ["time", "Time"],
+                        ["event", "Events"],
+                    ],
+                    state.axis,
+                    (axis) => this.setAxis(axis),
+                ),
+                el(
+                    "div.choice",
+                    {},
+                    ...[
+                        ["−", "Zoom out", () => this.zoom(2)],
+                        ["+", "Zoom in", () => this.zoom(0.5)],
+                        ["Peak", "Zoom to the peak", () => this.goToPeak()],
+                        ["All", "Show everything", () => this.reset()],
+                    ].map(([text, title, onclick]) =>
+                        el("button", { type: "button", title, "aria-label": title, onclick }, text),
+                    ),
+                ),
+            ),
+            this.frame,
+            this.readout,
+            this.legend,
+            this.toggles,
+            el(
+                "p.hint",
+                {},
+                "Drag to zoom; Shift and drag, or the arrow keys, to move; Ctrl and the wheel to zoom. A click chooses the instant of the address map.",
+            ),
+            this.marksList(),
+        );
         this.make();
         new ResizeObserver(() => this.resize()).observe(this.frame);
     }
 
     marksList() {
         const { marks, failed, failures } = this.model.report;
-        const item = (what, entry, text) => el("li", {}, el("button.link", { type: "button", onclick: () => this.goTo(entry.event) },
-            this.model.formatX("time", entry.time_ns)), ` ${what}`, text ? nameNode(cleanText(text)) : "");
+        const item = (what, entry, text) =>
+            el(
+                "li",
+                {},
+                el(
+                    "button.link",
+                    { type: "button", onclick: () => this.goTo(entry.event) },
+                    this.model.formatX("time", entry.time_ns),
+                ),
+                ` ${what}`,
+                text ? nameNode(cleanText(text)) : "",
+            );
         const lists = [];
         if (failed.length) {
-            lists.push(el("details", { open: failed.length <= 10 }, el("summary", {}, `${formatCount(failures)} failed ${failures === 1 ? "call" : "calls"}`),
-                el("ul.marks", {}, ...failed.slice(0, 200).map((f) => item(`${f.call} of ${formatBytes(f.bytes)}${f.tag_name ? " for " : ""}`, f, f.tag_name || "")).map((li, i) => {
-                    li.append(`: ${failed[i].status}, ${failed[i].text}`);
-                    return li;
-                }))));
+            lists.push(
+                el(
+                    "details",
+                    { open: failed.length <= 10 },
+                    el("summary", {}, `${formatCount(failures)} failed ${failures === 1 ? "call" : "calls"}`),
+                    el(
+                        "ul.marks",
+                        {},
+                        ...failed
+                            .slice(0, 200)
+                            .map((f) =>
+                                item(
+                                    `${f.call} of ${formatBytes(f.bytes)}${f.tag_name ? " for " : ""}`,
+                                    f,
+                                    f.tag_name || "",
+                                ),
+                            )
+                            .map((li, i) => {
+                                li.append(`: ${failed[i].status}, ${failed[i].text}`);
+                                return li;
+                            }),
+                    ),
+                ),
+            );
         }
         if (marks.length) {
-            lists.push(el("details", { open: marks.length <= 12 }, el("summary", {}, `${marks.length} ${marks.length === 1 ? "mark" : "marks"} of the program`),
-                el("ul.marks", {}, ...marks.slice(0, 200).map((mark) => item("", mark, mark.text)))));
+            lists.push(
+                el(
+                    "details",
+                    { open: marks.length <= 12 },
+                    el("summary", {}, `${marks.length} ${marks.length === 1 ? "mark" : "marks"} of the program`),
+                    el("ul.marks", {}, ...marks.slice(0, 200).map((mark) => item("", mark, mark.text))),
+                ),
+            );
         }
         return el("div", {}, ...lists);
     }
@@ -65,7 +134,9 @@ export class Timeline {
         this.win = model.window(state.axis, this.range[0], this.range[1]);
         this.samples = model.samples(state.axis, state.key, this.win);
         this.tops = state.key ? stackUp(this.samples.groups) : [this.samples.requested];
-        this.groups = state.key ? model.groups(state.key) : [{ id: null, name: "Live memory, as requested", colour: "#4269d0" }];
+        this.groups = state.key
+            ? model.groups(state.key)
+            : [{ id: null, name: "Live memory, as requested", colour: "#4269d0" }];
         const lines = this.lineNames().map((name) => this.samples[name]);
         // uPlot draws later series above earlier ones: the highest area comes first.
         return [this.samples.x, ...this.tops.slice().reverse(), ...lines];
@@ -78,35 +149,66 @@ export class Timeline {
     series() {
         const theme = themeColours();
         const stepped = uPlot.paths.stepped({ align: 1 });
-        const areas = this.groups.slice().reverse().map((group) => ({ label: group.name, stroke: group.colour, fill: `${group.colour}${this.state.key ? "cc" : "88"}`, width: 1, paths: stepped, points: { show: false } }));
+        const areas = this.groups
+            .slice()
+            .reverse()
+            .map((group) => ({
+                label: group.name,
+                stroke: group.colour,
+                fill: `${group.colour}${this.state.key ? "cc" : "88"}`,
+                width: 1,
+                paths: stepped,
+                points: { show: false },
+            }));
         const looks = { reserved: { stroke: theme.ink, dash: [6, 4] }, real: { stroke: theme.dim, dash: [2, 3] } };
-        const lines = this.lineNames().map((name) => ({ label: name, width: 1.5, paths: stepped, points: { show: false }, ...looks[name] }));
+        const lines = this.lineNames().map((name) => ({
+            label: name,
+            width: 1.5,
+            paths: stepped,
+            points: { show: false },
+            ...looks[name],
+        }));
         return [{}, ...areas, ...lines];
     }
 
     make() {
         const data = this.data();
         const theme = themeColours();
-        const axis = { stroke: theme.dim, grid: { stroke: theme.line, width: 1 }, ticks: { stroke: theme.line, width: 1 }, font: "12px system-ui, sans-serif" };
+        const axis = {
+            stroke: theme.dim,
+            grid: { stroke: theme.line, width: 1 },
+            ticks: { stroke: theme.line, width: 1 },
+            font: "12px system-ui, sans-serif",
+        };
         const count = this.groups.length;
         const bands = Array.from({ length: count - 1 }, (_, i) => ({ series: [i + 1, i + 2] }));
         this.plot?.destroy();
         this.frame.replaceChildren();
-        this.plot = new uPlot({
-            width: Math.max(240, this.frame.clientWidth), height: this.height(), legend: { show: false }, bands,
-            series: this.series(),
-            scales: { x: { time: false, range: () => this.range }, y: { range: (_, least, most) => this.heightRange(most) } },
-            axes: [
-                { ...axis, space: 90, values: (u, ticks, _a, _s, step) => ticks.map((x) => this.tick(x, step)) },
-                { ...axis, size: 74, incrs: BYTE_STEPS, values: (u, ticks) => ticks.map(formatBytes) },
-            ],
-            cursor: { drag: { x: true, y: false, setScale: false }, points: { show: false }, y: false },
-            hooks: {
-                setCursor: [() => this.tell()],
-                setSelect: [(u) => this.select(u)],
-                draw: [(u) => this.drawMarkers(u)],
+        this.plot = new uPlot(
+            {
+                width: Math.max(240, this.frame.clientWidth),
+                height: this.height(),
+                legend: { show: false },
+                bands,
+                series: this.series(),
+                scales: {
+                    x: { time: false, range: () => this.range },
+                    y: { range: (_, least, most) => this.heightRange(most) },
+                },
+                axes: [
+                    { ...axis, space: 90, values: (u, ticks, _a, _s, step) => ticks.map((x) => this.tick(x, step)) },
+                    { ...axis, size: 74, incrs: BYTE_STEPS, values: (u, ticks) => ticks.map(formatBytes) },
+                ],
+                cursor: { drag: { x: true, y: false, setScale: false }, points: { show: false }, y: false },
+                hooks: {
+                    setCursor: [() => this.tell()],
+                    setSelect: [(u) => this.select(u)],
+                    draw: [(u) => this.drawMarkers(u)],
+                },
             },
-        }, data, this.frame);
+            data,
+            this.frame,
+        );
         this.listen(this.plot.over);
         this.fillLegend();
         this.tell();
@@ -151,7 +253,10 @@ export class Timeline {
 
     setRange(from, to) {
         const [least, most] = this.model.xRange(this.state.axis);
-        const width = Math.min(Math.max(to - from, this.state.axis === "event" ? 8 : (most - least) * 1e-9), most - least);
+        const width = Math.min(
+            Math.max(to - from, this.state.axis === "event" ? 8 : (most - least) * 1e-9),
+            most - least,
+        );
         const begin = Math.max(least, Math.min(from, most - width));
         this.range = [begin, begin + width];
         this.refresh();
@@ -189,7 +294,10 @@ export class Timeline {
         this.state.axis = axis;
         const [least, most] = this.model.xRange(axis);
         const isAll = events[0] <= 0 && events[1] >= this.model.report.steps - 2;
-        this.range = isAll || events[1] <= events[0] ? [least, most] : events.map((event) => (axis === "event" ? event : this.model.timeAt(event)));
+        this.range =
+            isAll || events[1] <= events[0]
+                ? [least, most]
+                : events.map((event) => (axis === "event" ? event : this.model.timeAt(event)));
         if (this.range[1] <= this.range[0]) {
             this.range = [least, most];
         }
@@ -209,31 +317,41 @@ export class Timeline {
 
     listen(over) {
         let from = null;
-        over.addEventListener("wheel", (event) => {
-            if (!event.ctrlKey && !event.metaKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY)) {
-                return; // the wheel scrolls the page
-            }
-            event.preventDefault();
-            if (event.ctrlKey || event.metaKey) {
-                this.zoom(event.deltaY > 0 ? 1.25 : 0.8, event.offsetX / over.clientWidth);
-            } else {
-                this.pan(event.deltaX / over.clientWidth);
-            }
-        }, { passive: false });
-        over.addEventListener("mousedown", (event) => {
-            if (event.shiftKey) {
-                event.stopImmediatePropagation();
-                from = { x: event.clientX, range: this.range };
+        over.addEventListener(
+            "wheel",
+            (event) => {
+                if (!event.ctrlKey && !event.metaKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY)) {
+                    return; // the wheel scrolls the page
+                }
                 event.preventDefault();
-            }
-        }, true);
+                if (event.ctrlKey || event.metaKey) {
+                    this.zoom(event.deltaY > 0 ? 1.25 : 0.8, event.offsetX / over.clientWidth);
+                } else {
+                    this.pan(event.deltaX / over.clientWidth);
+                }
+            },
+            { passive: false },
+        );
+        over.addEventListener(
+            "mousedown",
+            (event) => {
+                if (event.shiftKey) {
+                    event.stopImmediatePropagation();
+                    from = { x: event.clientX, range: this.range };
+                    event.preventDefault();
+                }
+            },
+            true,
+        );
         over.ownerDocument.addEventListener("mousemove", (event) => {
             if (from) {
-                const by = (from.x - event.clientX) / over.clientWidth * (from.range[1] - from.range[0]);
+                const by = ((from.x - event.clientX) / over.clientWidth) * (from.range[1] - from.range[0]);
                 this.setRange(from.range[0] + by, from.range[1] + by);
             }
         });
-        over.ownerDocument.addEventListener("mouseup", () => { from = null; });
+        over.ownerDocument.addEventListener("mouseup", () => {
+            from = null;
+        });
         over.addEventListener("click", (event) => {
             if (!event.shiftKey) {
                 this.state.onEvent(this.model.eventAt(this.state.axis, this.plot.posToVal(event.offsetX, "x")));
@@ -250,19 +368,27 @@ export class Timeline {
             const [a, b] = [event.touches[0].clientX - box.left, event.touches[1].clientX - box.left];
             return { middle: (a + b) / 2 / box.width, wide: Math.max(10, Math.abs(a - b)) };
         };
-        over.addEventListener("touchstart", (event) => {
-            start = event.touches.length === 2 ? { ...span(event), range: this.range } : null;
-        }, { passive: true });
-        over.addEventListener("touchmove", (event) => {
-            if (!start || event.touches.length !== 2) {
-                return;
-            }
-            event.preventDefault();
-            const now = span(event);
-            const wide = (start.range[1] - start.range[0]) * (start.wide / now.wide);
-            const fixed = start.range[0] + (start.range[1] - start.range[0]) * start.middle;
-            this.setRange(fixed - wide * now.middle, fixed + wide * (1 - now.middle));
-        }, { passive: false });
+        over.addEventListener(
+            "touchstart",
+            (event) => {
+                start = event.touches.length === 2 ? { ...span(event), range: this.range } : null;
+            },
+            { passive: true },
+        );
+        over.addEventListener(
+            "touchmove",
+            (event) => {
+                if (!start || event.touches.length !== 2) {
+                    return;
+                }
+                event.preventDefault();
+                const now = span(event);
+                const wide = (start.range[1] - start.range[0]) * (start.wide / now.wide);
+                const fixed = start.range[0] + (start.range[1] - start.range[0]) * start.middle;
+                this.setRange(fixed - wide * now.middle, fixed + wide * (1 - now.middle));
+            },
+            { passive: false },
+        );
     }
 
     key(event) {
@@ -270,8 +396,16 @@ export class Timeline {
             return;
         }
         const actions = {
-            ArrowLeft: () => this.pan(-0.1), ArrowRight: () => this.pan(0.1), "+": () => this.zoom(0.5), "=": () => this.zoom(0.5),
-            "-": () => this.zoom(2), 0: () => this.reset(), Home: () => this.reset(), p: () => this.goToPeak(), ",": () => this.step(-1), ".": () => this.step(1),
+            ArrowLeft: () => this.pan(-0.1),
+            ArrowRight: () => this.pan(0.1),
+            "+": () => this.zoom(0.5),
+            "=": () => this.zoom(0.5),
+            "-": () => this.zoom(2),
+            0: () => this.reset(),
+            Home: () => this.reset(),
+            p: () => this.goToPeak(),
+            ",": () => this.step(-1),
+            ".": () => this.step(1),
         };
         const action = actions[event.key];
         if (action) {
@@ -313,7 +447,10 @@ export class Timeline {
         if (model.report.reserved_peak_bytes) {
             parts.push(`${level.events > 1 ? "up to " : ""}${formatBytes(samples.reserved[i])} reserved`);
         }
-        const detail = level.events > 1 ? ` Each point stands for ${formatCount(level.events / 2)} events or fewer; zoom in for more.` : "";
+        const detail =
+            level.events > 1
+                ? ` Each point stands for ${formatCount(level.events / 2)} events or fewer; zoom in for more.`
+                : "";
         this.readout.textContent = `${parts.join("; ")}.${this.win.level > 0 ? detail : level.events > 1 ? ` Finest level: highest and lowest state of every ${formatCount(level.events)} events.` : ""}`;
         const values = this.legend.querySelectorAll(".value");
         this.groups.forEach((group, g) => {
@@ -325,18 +462,45 @@ export class Timeline {
     }
 
     fillLegend() {
-        const items = this.groups.map((group) => el("li", {}, el("span.swatch", { style: `background:${group.colour}` }), nameNode(group.name), el("span.value")));
+        const items = this.groups.map((group) =>
+            el(
+                "li",
+                {},
+                el("span.swatch", { style: `background:${group.colour}` }),
+                nameNode(group.name),
+                el("span.value"),
+            ),
+        );
         const { report } = this.model;
-        const toggles = [["reserved", `Reserved (physical memory), up to ${formatBytes(report.reserved_peak_bytes)}`, report.reserved_peak_bytes],
-            ["all", "Scale to all of the reserved memory", this.lines.has("reserved") && report.reserved_peak_bytes * LIVE_PART > report.peak_real_bytes],
-            ["real", "Allocated, after rounding", report.peak_real_bytes !== report.peak_bytes]]
-            .filter(([, , has]) => has).map(([name, title]) => el("label", {}, el("input", {
-                type: "checkbox", checked: this.lines.has(name),
-                onchange: (event) => {
-                    this.lines[event.target.checked ? "add" : "delete"](name);
-                    this.make();
-                },
-            }), ` ${title}`));
+        const toggles = [
+            [
+                "reserved",
+                `Reserved (physical memory), up to ${formatBytes(report.reserved_peak_bytes)}`,
+                report.reserved_peak_bytes,
+            ],
+            [
+                "all",
+                "Scale to all of the reserved memory",
+                this.lines.has("reserved") && report.reserved_peak_bytes * LIVE_PART > report.peak_real_bytes,
+            ],
+            ["real", "Allocated, after rounding", report.peak_real_bytes !== report.peak_bytes],
+        ]
+            .filter(([, , has]) => has)
+            .map(([name, title]) =>
+                el(
+                    "label",
+                    {},
+                    el("input", {
+                        type: "checkbox",
+                        checked: this.lines.has(name),
+                        onchange: (event) => {
+                            this.lines[event.target.checked ? "add" : "delete"](name);
+                            this.make();
+                        },
+                    }),
+                    ` ${title}`,
+                ),
+            );
         this.legend.replaceChildren(...items);
         this.toggles.replaceChildren(...toggles);
     }
@@ -377,16 +541,36 @@ export class Timeline {
         ctx.textAlign = "left";
         ctx.textBaseline = "alphabetic";
         ctx.font = `${11 * scale}px system-ui, sans-serif`;
-        report.marks.forEach((mark, i) => line(place(mark), theme.mark, [3, 3], report.marks.length <= 40 ? cleanText(mark.text, 24) : "", 1 + (i % 3)));
+        report.marks.forEach((mark, i) =>
+            line(
+                place(mark),
+                theme.mark,
+                [3, 3],
+                report.marks.length <= 40 ? cleanText(mark.text, 24) : "",
+                1 + (i % 3),
+            ),
+        );
         report.failed.forEach((failure) => line(place(failure), theme.bad, [], "", 0));
         if (report.failed.length) {
             line(place(report.failed[0]), theme.bad, [], "failed", 5);
         }
         if (report.peak_bytes) {
-            line(this.state.axis === "event" ? report.peak_event : report.peak_ns, theme.accent, [6, 3], `peak ${formatBytes(report.peak_bytes)}`, 0);
+            line(
+                this.state.axis === "event" ? report.peak_event : report.peak_ns,
+                theme.accent,
+                [6, 3],
+                `peak ${formatBytes(report.peak_bytes)}`,
+                0,
+            );
         }
         if (this.state.event !== report.peak_event) {
-            line(this.state.axis === "event" ? this.state.event : this.model.timeAt(this.state.event), theme.ink, [1, 2], "address map", 4);
+            line(
+                this.state.axis === "event" ? this.state.event : this.model.timeAt(this.state.event),
+                theme.ink,
+                [1, 2],
+                "address map",
+                4,
+            );
         }
         ctx.restore();
     }

@@ -30,7 +30,13 @@ export function buildTree(model, measure, order) {
             path.push(["(other holders)", "tag"]);
         } else {
             if (order === "tag" && (row[0] || model.report.tag_count > 1)) {
-                path.push(...model.name("tag", row[0]).split("/").filter(Boolean).map((name) => [name, "tag"]));
+                path.push(
+                    ...model
+                        .name("tag", row[0])
+                        .split("/")
+                        .filter(Boolean)
+                        .map((name) => [name, "tag"]),
+                );
             }
             const frames = model.tellingFrames(row[1]).reverse();
             path.push(...frames.map((frame) => [frame, "frame"]));

@@ -3,7 +3,16 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { cleanText, countOf, formatBytes, formatCount, formatDuration, formatShare, formatTick, shortFrame } from "../../cli/page/text.js";
+import {
+    cleanText,
+    countOf,
+    formatBytes,
+    formatCount,
+    formatDuration,
+    formatShare,
+    formatTick,
+    shortFrame,
+} from "../../cli/page/text.js";
 import { packColumn, unpackColumn } from "../../cli/page/codec.js";
 import { Model, lastUpTo, lowerBound, sharedFrames, stackUp } from "../../cli/page/model.js";
 import { buildTree, layoutTree } from "../../cli/page/tree.js";
@@ -14,7 +23,12 @@ const MIB = 2 ** 20;
 
 function level(events, columns, keys = {}) {
     const packed = { events, count: columns.time.length, tag: [], stack: [], pool: [], stream: [], size: [] };
-    for (const [name, values] of Object.entries({ waits: columns.time.map(() => 0), reserved: columns.time.map(() => 0), real: columns.requested, ...columns })) {
+    for (const [name, values] of Object.entries({
+        waits: columns.time.map(() => 0),
+        reserved: columns.time.map(() => 0),
+        real: columns.requested,
+        ...columns,
+    })) {
         packed[name] = packColumn(values);
     }
     for (const [key, groups] of Object.entries(keys)) {
@@ -25,21 +39,65 @@ function level(events, columns, keys = {}) {
 
 function spans(list) {
     const packed = { count: list.length, all: list.length };
-    for (const name of ["begin", "end", "begin_ns", "end_ns", "address", "bytes", "real", "id", "stream", "tag", "stack", "pool"]) {
+    for (const name of [
+        "begin",
+        "end",
+        "begin_ns",
+        "end_ns",
+        "address",
+        "bytes",
+        "real",
+        "id",
+        "stream",
+        "tag",
+        "stack",
+        "pool",
+    ]) {
         packed[name] = packColumn(list.map((span) => span[name] ?? (name === "real" ? span.bytes : 0)));
     }
     return packed;
 }
 
 function row(id, name, bytes, rest = {}) {
-    return { id, name, peak_bytes: bytes, at_peak_bytes: bytes, at_peak_blocks: 1, live_bytes: 0, live_blocks: 0, allocations: 1, allocated_bytes: bytes, ...rest };
+    return {
+        id,
+        name,
+        peak_bytes: bytes,
+        at_peak_bytes: bytes,
+        at_peak_blocks: 1,
+        live_bytes: 0,
+        live_blocks: 0,
+        allocations: 1,
+        allocated_bytes: bytes,
+        ...rest,
+    };
 }
 
 function report(more = {}) {
     return {
-        format: "acre", steps: 4, duration_ns: 3000, peak_bytes: 3 * MIB, peak_event: 2, levels: [], groups: { tag: [1, 2], stack: [], pool: [], stream: [], size: [] },
-        by_tag: [row(1, "forward/attention", 2 * MIB), row(2, "input", MIB)], by_stack: [], by_pool: [], by_stream: [], by_size: [],
-        tag_count: 2, stack_count: 1, pool_count: 1, stream_count: 1, size_count: 1, holders: [], frames: [], stacks: {}, blocks: { count: 0, all: 0 }, mappings: { count: 0, all: 0 }, ...more,
+        format: "acre",
+        steps: 4,
+        duration_ns: 3000,
+        peak_bytes: 3 * MIB,
+        peak_event: 2,
+        levels: [],
+        groups: { tag: [1, 2], stack: [], pool: [], stream: [], size: [] },
+        by_tag: [row(1, "forward/attention", 2 * MIB), row(2, "input", MIB)],
+        by_stack: [],
+        by_pool: [],
+        by_stream: [],
+        by_size: [],
+        tag_count: 2,
+        stack_count: 1,
+        pool_count: 1,
+        stream_count: 1,
+        size_count: 1,
+        holders: [],
+        frames: [],
+        stacks: {},
+        blocks: { count: 0, all: 0 },
+        mappings: { count: 0, all: 0 },
+        ...more,
     };
 }
 
@@ -93,10 +151,16 @@ test("model_window_takes_the_finest_level_that_can_be_drawn", () => {
     const count = 20000;
     const fine = Array.from({ length: count }, (_, i) => i);
     const coarse = fine.filter((i) => i % 8 === 0);
-    const model = new Model(report({
-        steps: count, duration_ns: count,
-        levels: [level(1, { time: fine, event: fine, requested: fine }), level(8, { time: coarse, event: coarse, requested: coarse })],
-    }));
+    const model = new Model(
+        report({
+            steps: count,
+            duration_ns: count,
+            levels: [
+                level(1, { time: fine, event: fine, requested: fine }),
+                level(8, { time: coarse, event: coarse, requested: coarse }),
+            ],
+        }),
+    );
     assert.equal(model.window("time", 0, count).level, 1);
     const close = model.window("time", 1000, 2000);
     assert.equal(close.level, 0);
@@ -105,10 +169,23 @@ test("model_window_takes_the_finest_level_that_can_be_drawn", () => {
 });
 
 test("model_groups_and_rest_sum_up", () => {
-    const model = new Model(report({
-        tag_count: 3,
-        levels: [level(1, { time: [0, 1, 2], event: [0, 1, 2], requested: [10, 30, 20] }, { tag: [[5, 10, 0], [5, 15, 20]] })],
-    }));
+    const model = new Model(
+        report({
+            tag_count: 3,
+            levels: [
+                level(
+                    1,
+                    { time: [0, 1, 2], event: [0, 1, 2], requested: [10, 30, 20] },
+                    {
+                        tag: [
+                            [5, 10, 0],
+                            [5, 15, 20],
+                        ],
+                    },
+                ),
+            ],
+        }),
+    );
     const samples = model.samples("time", "tag", { level: 0, begin: 0, end: 3 });
     assert.equal(samples.groups.length, 3);
     assert.deepEqual([...samples.groups[2]], [0, 5, 0]);
@@ -119,17 +196,36 @@ test("model_groups_and_rest_sum_up", () => {
 });
 
 test("model_frames_that_all_stacks_have_are_left_out", () => {
-    assert.equal(sharedFrames([[0, 1, 2], [0, 3, 2]]), 1);
+    assert.equal(
+        sharedFrames([
+            [0, 1, 2],
+            [0, 3, 2],
+        ]),
+        1,
+    );
     assert.equal(sharedFrames([[0, 1]]), 0);
     assert.equal(sharedFrames([[0], [0]]), 0); // one frame stays
-    const model = new Model(report({ frames: ["get at a.c:1", "f at a.c:2", "g at a.c:3", "_start"], stacks: { 1: [0, 1, 3], 2: [0, 2, 3] } }));
+    const model = new Model(
+        report({
+            frames: ["get at a.c:1", "f at a.c:2", "g at a.c:3", "_start"],
+            stacks: { 1: [0, 1, 3], 2: [0, 2, 3] },
+        }),
+    );
     assert.equal(model.stackName(1), "f at a.c:2");
     assert.equal(model.stackName(2), "g at a.c:3");
     assert.equal(model.stackName(9), "stack 9");
 });
 
 test("tree_adds_up_by_path", () => {
-    const model = new Model(report({ holders: [[1, 0, 2 * MIB, 2, 0, 0, 5 * MIB, 9], [2, 0, MIB, 1, MIB, 1, MIB, 1], [-1, 0, 1024, 1, 0, 0, 0, 0]] }));
+    const model = new Model(
+        report({
+            holders: [
+                [1, 0, 2 * MIB, 2, 0, 0, 5 * MIB, 9],
+                [2, 0, MIB, 1, MIB, 1, MIB, 1],
+                [-1, 0, 1024, 1, 0, 0, 0, 0],
+            ],
+        }),
+    );
     const root = buildTree(model, "peak", "tag");
     assert.equal(root.bytes, 3 * MIB + 1024);
     const forward = root.children.get("forward");
@@ -144,17 +240,55 @@ test("tree_adds_up_by_path", () => {
 });
 
 test("spaces_ranges_merge_and_leave_gaps", () => {
-    assert.deepEqual(mergeRanges([[0, 2], [2, 5], [7, 9]]), [[0, 5], [7, 9]]);
-    assert.deepEqual(mergeRanges([[0, 2], [4, 5]], 2), [[0, 5]]);
-    assert.deepEqual(gapsBetween([[2, 3], [5, 6]], 0, 8), [[0, 2], [3, 5], [6, 8]]);
+    assert.deepEqual(
+        mergeRanges([
+            [0, 2],
+            [2, 5],
+            [7, 9],
+        ]),
+        [
+            [0, 5],
+            [7, 9],
+        ],
+    );
+    assert.deepEqual(
+        mergeRanges(
+            [
+                [0, 2],
+                [4, 5],
+            ],
+            2,
+        ),
+        [[0, 5]],
+    );
+    assert.deepEqual(
+        gapsBetween(
+            [
+                [2, 3],
+                [5, 6],
+            ],
+            0,
+            8,
+        ),
+        [
+            [0, 2],
+            [3, 5],
+            [6, 8],
+        ],
+    );
     assert.equal(rowBytes(100 * MIB, 32), 4 * MIB);
 });
 
 test("spaces_map_shows_what_is_alive_at_an_event", () => {
-    const model = new Model(report({
-        blocks: spans([{ begin: 0, end: 4, address: 0x100000, bytes: MIB, id: 1 }, { begin: 1, end: 2, address: 0x300000, bytes: MIB, id: 2 }]),
-        mappings: spans([{ begin: 0, end: 4, address: 0x100000, bytes: 4 * MIB }]),
-    }));
+    const model = new Model(
+        report({
+            blocks: spans([
+                { begin: 0, end: 4, address: 0x100000, bytes: MIB, id: 1 },
+                { begin: 1, end: 2, address: 0x300000, bytes: MIB, id: 2 },
+            ]),
+            mappings: spans([{ begin: 0, end: 4, address: 0x100000, bytes: 4 * MIB }]),
+        }),
+    );
     assert.deepEqual(aliveAt(model, "blocks", 1), [0, 1]);
     assert.deepEqual(aliveAt(model, "blocks", 2), [0]);
     const map = mapAt(model, 1);
@@ -163,12 +297,22 @@ test("spaces_map_shows_what_is_alive_at_an_event", () => {
     assert.equal(map.live, 2 * MIB);
     assert.equal(map.holes, 2 * MIB);
     assert.equal(map.holeCount, 2);
-    assert.deepEqual(map.regions[0].pieces.map((piece) => piece.block), [0, -1, 1, -1]);
+    assert.deepEqual(
+        map.regions[0].pieces.map((piece) => piece.block),
+        [0, -1, 1, -1],
+    );
     assert.equal(mapAt(model, 3).largestHole, 3 * MIB);
 });
 
 test("spaces_blocks_outside_of_mappings_are_shown", () => {
-    const model = new Model(report({ blocks: spans([{ begin: 0, end: 4, address: 0x1000, bytes: 256, id: 1 }, { begin: 0, end: 4, address: 0x900000000, bytes: 256, id: 2 }]) }));
+    const model = new Model(
+        report({
+            blocks: spans([
+                { begin: 0, end: 4, address: 0x1000, bytes: 256, id: 1 },
+                { begin: 0, end: 4, address: 0x900000000, bytes: 256, id: 2 },
+            ]),
+        }),
+    );
     const map = mapAt(model, 0);
     assert.equal(map.regions.length, 2);
     assert.equal(map.live, 512);
@@ -179,6 +323,13 @@ test("compare_joins_rows_by_name", () => {
     const now = new Model(report());
     const before = new Model(report({ peak_bytes: MIB, by_tag: [row(7, "input", 3 * MIB), row(8, "gone", MIB)] }));
     const rows = compareRows(now, before, "tag", "at_peak_bytes");
-    assert.deepEqual(rows.map((r) => [r.name, r.change / MIB]), [["forward/attention", 2], ["input", -2], ["gone", -1]]);
+    assert.deepEqual(
+        rows.map((r) => [r.name, r.change / MIB]),
+        [
+            ["forward/attention", 2],
+            ["input", -2],
+            ["gone", -1],
+        ],
+    );
     assert.equal(compareFigures(now.report, before.report)[0].change, 2 * MIB);
 });
