@@ -20,6 +20,7 @@ static const struct main_command main_commands[] = {
     {"plan", "pack buffers with known lifetimes into little memory", cmd_plan},
     {"bench", "benchmark acre against the driver and other allocators", cmd_bench},
     {"trace", "show what a program did with memory, from its trace", cmd_trace},
+    {"export", "convert a trace to the formats of other tools", cmd_export},
     {"stats", "show the statistics of a running program", cmd_stats},
     {"symbolize", "replace addresses in a text by functions and lines", cmd_symbolize},
     {"run", "run a CUDA program on a machine without a GPU", cmd_run},
