@@ -193,8 +193,9 @@ static size_t viz_note(struct viz *viz, const struct event *event, size_t index)
         [EVENT_NOTE_MARK] = VIZ_USER_DEFINED,     [EVENT_NOTE_REFUSED] = VIZ_OOM,
         [EVENT_NOTE_MAP] = VIZ_SEGMENT_MAP,       [EVENT_NOTE_UNMAP] = VIZ_SEGMENT_UNMAP,
         [EVENT_NOTE_SEGMENT] = VIZ_SEGMENT_ALLOC, [EVENT_NOTE_SEGMENT_END] = VIZ_SEGMENT_FREE};
+    bool is_range = event->note >= EVENT_NOTE_MAP;
     if (event->note == EVENT_NOTE_NONE || event->note == EVENT_NOTE_CREATE ||
-        event->note == EVENT_NOTE_RELEASE) {
+        event->note == EVENT_NOTE_RELEASE || (is_range && event->bytes == 0)) {
         return 0;
     }
     pickle_list_item(&viz->writer, index);

@@ -18,20 +18,19 @@ export_to() {
     expect_err "^acre: $3: $1 with [0-9]+ allocations and [0-9]+ frees, peak "
 }
 
-# peak_of FILE: sets $peak, by acre's own readers, and $least, the least memory of a plan: while a
-# block is reallocated, there are two.
+# peak_of FILE: sets $peak, by acre's own readers.
 peak_of() {
-    run "$no_gpu" "$acre" plan --json --align 1 --budget 1 "$1"
-    peak=$(jq '.results[0] | .trace.peak_live_bytes // .lower_bound_bytes' "$out")
-    least=$(jq '.results[0].lower_bound_bytes' "$out")
+    run "$acre" export --format rmm --json --force -o peak.csv "$1"
+    expect_rc 0
+    peak=$(jq .peak_bytes "$out")
 }
 
-# same_peaks FILE: each format has the same peak as FILE, by its own reader.
+# same_peaks FILE [REALLOCS]: each format has the same peak as FILE, by its own reader. A plan may have
+# a larger one: while a block is reallocated, there are two.
 same_peaks() {
-    local file=$1 wanted wanted_least
+    local file=$1 reallocs=${2:-0} wanted
     peak_of "$file"
     wanted=$peak
-    wanted_least=$least
     check "a peak" test "$wanted" -gt 0
     export_to memory_viz "$file" x.pickle
     read_back viz x.pickle
@@ -49,8 +48,9 @@ same_peaks() {
     peak_of x.rmm
     check "rmm: peak $peak, not $wanted" test "$peak" -eq "$wanted"
     export_to plan "$file" x.plan
-    peak_of x.plan
-    check "plan: $least bytes, not $wanted_least" test "$least" -eq "$wanted_least"
+    run "$acre" plan --json --budget 1 x.plan
+    expect_json ".results[0] | (.lower_bound_bytes - $wanted) as \$more | .format == \"lifetimes\" and
+        (\$more == 0 or ($reallocs > 0 and \$more > 0 and \$more < $wanted / 10))"
     # The snapshot is input again.
     peak_of x.pickle
     check "memory_viz as input: peak $peak, not $wanted" test "$peak" -eq "$wanted"
@@ -89,7 +89,7 @@ read_back chrome few.json
 expect_json '.slices == 3'
 
 # Reallocs, marks, several threads; other formats.
-same_peaks "$corpus/acre.trace"
+same_peaks "$corpus/acre.trace" 1
 same_peaks "$corpus/rmm.csv.gz"
 same_peaks "$corpus/rmm_streams.csv"
 same_peaks "$corpus/lifetimes.csv"
@@ -112,8 +112,9 @@ expect_json '.counters["1000/weights"] == 1000 and .counters["2/live"] == 256'
 run "$no_gpu" "$acre" replay --json "$snapshot"
 expect_rc 0
 expect_json '.results[0] | .format == "torch" and .allocs == 5 and .frees == 3'
-run "$no_gpu" "$acre" replay --json "$snapshot.gz"
+run "$no_gpu" "$acre" plan --json "$snapshot.gz"
 expect_rc 0
+expect_json '.results[0] | .format == "torch" and .buffers == 5'
 # acre trace reads only acre's own traces, and says what to do.
 run "$acre" trace "$snapshot"
 expect_rc 2
@@ -129,7 +130,7 @@ check "the same snapshot" cmp "$out" first.json
 
 # A real one, where it is present.
 real=${ACRE_DATA:-$ACRE_SOURCE/../shared/data}/traces/magma27.pickle.gz
-if [ -r "$real" ]; then
+if [ -r "$real" ] && ! is_sanitized; then
     read_back viz "$real"
     cp "$out" real.json
     same_peaks "$real"
@@ -258,10 +259,8 @@ read_back viz cut.pickle
 expect_rc 0
 expect_json '.entries > 0'
 for file in "$corpus"/bad_*; do
-    for format in memory_viz perfetto; do
-        run "$acre" export --format "$format" "$file"
-        expect_no_crash
-        check "exit code 0 or 2" bash -c "[ $rc -eq 0 ] || [ $rc -eq 2 ]"
-    done
+    run "$acre" export --format memory_viz "$file"
+    expect_no_crash
+    check "exit code 0 or 2" bash -c "[ $rc -eq 0 ] || [ $rc -eq 2 ]"
 done
 finish

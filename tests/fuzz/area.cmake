@@ -35,7 +35,7 @@ set(fuzz_plan_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_plan)
 set(fuzz_share_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_share)
 set(fuzz_stats_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_stats)
 set(fuzz_events_mutations 3000)
-set(fuzz_pickle_mutations 5000)
+set(fuzz_pickle_mutations 2000)
 set(fuzz_plan_mutations 1000)
 set(fuzz_share_mutations 150)
 if(ACRE_SANITIZE) # where an input takes ten times as long
