@@ -109,6 +109,8 @@ expect_json '.devices == 2 and .before == 2 and .tags == ["snapshot", "step 2", 
 read_back chrome x.json
 expect_json '.instants == {"out of memory": 1, "snapshot": 1, "step 2": 1} and .slices == 5'
 expect_json '.counters["1000/weights"] == 1000 and .counters["2/live"] == 256'
+read_back folded x.folded
+expect_json '.deepest == 3' # a ';' in a name is no separator
 run "$no_gpu" "$acre" replay --json "$snapshot"
 expect_rc 0
 expect_json '.results[0] | .format == "torch" and .allocs == 5 and .frees == 3'
@@ -232,6 +234,17 @@ for name in bad_global:2 bad_reduce:4 bad_none:2 bad_cut:2 bad_stack_global:14 b
 done
 run "$acre" export --format folded "$ACRE_SOURCE/tests/fuzz/corpus_pickle/bad_global"
 expect_err 'opcode 0x63 .* nothing was executed'
+# Of all 256 opcodes 22 are known.
+if ! is_sanitized; then
+    known=0
+    for byte in $(seq 0 255); do
+        printf '\200\4%b\1\1\1\1\1\1\1\1\1.' "\\x$(printf %x "$byte")" >opcode.pickle
+        run "$acre" export --format plan opcode.pickle
+        expect_rc 2
+        grep -q "byte 2: opcode 0x$(printf %02x "$byte") is none" "$err" || known=$((known + 1))
+    done
+    check "22 opcodes, not $known" test "$known" -eq 22
+fi
 for file in "$ACRE_SOURCE"/tests/fuzz/corpus_pickle/*; do
     run "$acre" export --format memory_viz "$file"
     expect_no_crash
