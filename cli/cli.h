@@ -37,6 +37,7 @@ int cmd_plan(int argc, char **argv);
 int cmd_bench(int argc, char **argv); /* in bench/ */
 int cmd_trace(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
 int cmd_symbolize(int argc, char **argv);
 int cmd_run(int argc, char **argv);

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "events_file.h"
+#include "pickle.h"
 #include "show_trace.h"
 #include "trace_decode.h"
 #include "trace_file.h"
@@ -77,8 +78,14 @@ static int trace_pack(const struct trace_args *args, const struct file_bytes *by
 /* Reports damage. Events before it were shown, unless there are none: then the command could not
  * run. */
 static int trace_say_damage(const struct trace_args *args, const struct trace_fault *fault,
-                            uint64_t events) {
+                            uint64_t events, bool is_snapshot) {
     const char *name = file_name(args->path);
+    if (is_snapshot) {
+        cli_say("%s: this is a pickle, not a trace of acre; 'acre export', 'acre replay' and 'acre "
+                "plan' read memory snapshots of PyTorch",
+                name);
+        return CLI_CANNOT;
+    }
     if (events == 0) {
         cli_say("%s: byte %zu: %s", name, fault->offset, fault->what);
         return CLI_CANNOT;
@@ -123,7 +130,8 @@ static int trace_run(const struct trace_args *args) {
         }
     }
     if (reader.fault.what) {
-        int damage = trace_say_damage(args, &reader.fault, events);
+        int damage =
+            trace_say_damage(args, &reader.fault, events, pickle_is(bytes.at, bytes.count));
         code = damage > code ? damage : code;
     }
     trace_close(&reader);

@@ -129,10 +129,11 @@ static int rmm_line(struct rmm *rmm) {
         !text_number(text, RMM_STREAM, 16, &event.stream)) {
         return CLI_CANNOT;
     }
-    event.address = pointer;
     int code = is_alloc  ? rmm_alloc(rmm, pointer, &event)
                : is_free ? rmm_free(rmm, pointer, &event)
                          : 0;
+    event.address = event.kind == EVENT_OTHER ? 0 : pointer;
+    event.note = event.kind == EVENT_OTHER ? EVENT_NOTE_REFUSED : EVENT_NOTE_NONE;
     if (code == 0) {
         *events_add(rmm->events) = event;
     }

@@ -21,6 +21,7 @@ static const struct main_command main_commands[] = {
     {"bench", "benchmark acre against the driver and other allocators", cmd_bench},
     {"trace", "show what a program did with memory, from its trace", cmd_trace},
     {"report", "write a page about a program's memory, from its trace", cmd_report},
+    {"export", "convert a trace to the formats of other tools", cmd_export},
     {"stats", "show the statistics of a running program", cmd_stats},
     {"symbolize", "replace addresses in a text by functions and lines", cmd_symbolize},
     {"run", "run a CUDA program on a machine without a GPU", cmd_run},

@@ -9,6 +9,24 @@
 
 enum { LEAD_NAME_BYTES = 80 };
 
+/* Returns the name of a call stack. Those of PyTorch begin in its own C++ code: the first frame of
+ * Python tells more. */
+static char *lead_stack(const struct report_source *source, uint64_t stack) {
+    char *frames[SHOW_STACK_FRAMES];
+    if (source->is_acre) {
+        return show_stack_name(&source->reader, stack);
+    }
+    size_t count = source_frames(source, stack, frames, SHOW_STACK_FRAMES), best = 0;
+    for (size_t i = count; i-- > 0;) {
+        best = strstr(frames[i], ".py:") ? i : best;
+    }
+    char *name = count ? cli_format("%s", frames[best]) : NULL;
+    for (size_t i = 0; i < count; i++) {
+        free(frames[i]);
+    }
+    return name;
+}
+
 /* Returns who holds a part of the peak: a tag, or the function that allocated it; NULL if neither
  * is known. The caller frees it. */
 static char *lead_holder(const struct report *report, uint64_t *bytes) {
@@ -27,7 +45,7 @@ static char *lead_holder(const struct report *report, uint64_t *bytes) {
         if (most && most->at_peak_bytes) {
             *bytes = most->at_peak_bytes;
             return keys[k] == REPORT_BY_STACK
-                       ? show_stack_name(&report->source->reader, most->value)
+                       ? lead_stack(report->source, most->value)
                        : source_name(report->source, TRACE_BY_TAG, most->value);
         }
     }

@@ -25,8 +25,8 @@ static void source_damage(struct report_source *source, uint64_t byte, const cha
 static int source_events(struct report_source *source) {
     struct events *events = &source->events;
     char what[EVENTS_WHAT_BYTES];
-    int code = events_parse_some(source->name, source->bytes.at, source->bytes.count, events, what);
-    if (code && events->count == 0) {
+    int code = events_parse_part(source->name, source->bytes.at, source->bytes.count, events, what);
+    if (code == CLI_CANNOT) {
         return CLI_CANNOT;
     }
     if (events_settle(source->name, events)) {
@@ -86,6 +86,7 @@ void source_close(struct report_source *source) {
 
 void source_rewind(struct report_source *source) {
     source->next = 0;
+    source->is_second = false;
     if (source->is_acre) {
         trace_close(&source->reader);
         (void)trace_open(&source->reader, source->bytes.at, source->bytes.count);
@@ -109,6 +110,35 @@ static int acre_next(struct report_source *source, struct report_step *step) {
     return 1;
 }
 
+/* An event that is not an allocation. PyTorch gets physical memory and its addresses in one step,
+ * which a trace has as two: then it returns 1 the first time. */
+static int note_record(struct report_source *source, const struct event *event,
+                       struct trace_record *record) {
+    bool is_first = !source->is_second;
+    source->is_second = false;
+    switch (event->note) {
+    case EVENT_NOTE_REFUSED:
+        record->kind = ACRE__TRACE_REFUSED;
+        record->status = ACRE_E_DEVICE_MEMORY;
+        return 0;
+    case EVENT_NOTE_MARK:
+        record->kind = ACRE__TRACE_MARK;
+        record->text = event->text ? source->events.texts[event->text - 1] : "";
+        record->text_bytes = strlen(record->text);
+        return 0;
+    case EVENT_NOTE_SEGMENT:
+    case EVENT_NOTE_MAP:
+        record->kind = is_first ? ACRE__TRACE_CHUNK_CREATE : ACRE__TRACE_CHUNK_MAP;
+        return source->is_second = is_first;
+    case EVENT_NOTE_SEGMENT_END:
+    case EVENT_NOTE_UNMAP:
+        record->kind = is_first ? ACRE__TRACE_CHUNK_RELEASE : ACRE__TRACE_CHUNK_UNMAP;
+        return source->is_second = is_first;
+    default:
+        return 0;
+    }
+}
+
 /* Turns an event into the record that a trace would have had. */
 static int events_next(struct report_source *source, struct report_step *step) {
     static const enum acre__trace_kind kinds[] = {[EVENT_ALLOC] = ACRE__TRACE_ALLOC,
@@ -118,24 +148,23 @@ static int events_next(struct report_source *source, struct report_step *step) {
     if (source->next == source->events.count) {
         return 0;
     }
-    const struct event *event = &source->events.list[source->next++];
-    bool is_failure = event->kind == EVENT_OTHER && strcmp(source->format, "rmm") == 0;
+    const struct event *event = &source->events.list[source->next];
     *step = (struct report_step){.record = {.kind = kinds[event->kind],
                                             .thread = event->thread,
                                             .time_ns = event->time_ns - source->first_ns,
                                             .address = event->address,
                                             .bytes = event->bytes,
                                             .stream = event->stream,
-                                            .tag = event->tag}};
-    if (is_failure) { /* RMM's "allocate failure" */
-        step->record.kind = ACRE__TRACE_REFUSED;
-        step->record.status = ACRE_E_DEVICE_MEMORY;
-    }
+                                            .tag = event->tag,
+                                            .stack = event->stack}};
     if (event->kind == EVENT_OTHER) {
+        source->next += !note_record(source, event, &step->record);
         return 1;
     }
+    source->next++;
     struct trace_block *block = &source->blocks[event->id];
     step->record.id = event->id + 1;
+    step->record.stream = source->events.stream_ids[event->stream];
     if (block->id) {
         step->record.freed = *block;
         step->freed = &step->record.freed;
@@ -147,8 +176,9 @@ static int events_next(struct report_source *source, struct report_step *step) {
                                       .bytes = event->bytes,
                                       .real = event->bytes,
                                       .time_ns = step->record.time_ns,
-                                      .stream = event->stream};
+                                      .stream = step->record.stream};
         block->keys[TRACE_BY_TAG] = event->tag;
+        block->keys[TRACE_BY_STACK] = event->stack;
         step->added = block;
     }
     return 1;
@@ -195,10 +225,39 @@ char *source_name(const struct report_source *source, enum trace_key key, uint64
     return show_text(name->text, name->bytes < SOURCE_NAME_BYTES ? name->bytes : SOURCE_NAME_BYTES);
 }
 
+/* Returns a frame as show_stack_frames does: "main at main.c:14" or "libm.so+0x1d8". */
+static char *event_frame_text(const struct events *events, const struct event_frame *frame) {
+    const char *name = frame->name ? events->texts[frame->name - 1] : "?";
+    const char *file = frame->file ? events->texts[frame->file - 1] : NULL;
+    char *text = !file              ? cli_format("%s", name)
+                 : frame->is_module ? cli_format("%s+0x%" PRIx64, file, frame->line)
+                                    : cli_format("%s at %s:%" PRIu64, name, file, frame->line);
+    char *clean = show_text(text, strnlen(text, SOURCE_NAME_BYTES));
+    free(text);
+    return clean;
+}
+
+static size_t event_frames(const struct events *events, uint64_t stack, char **frames,
+                           size_t most) {
+    if (!stack || stack > events->stack_count) {
+        return 0;
+    }
+    const struct event_stack *from = &events->stacks[stack - 1];
+    size_t count = from->count < most ? from->count : most;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t frame = events->stack_frames[from->first + i];
+        frames[i] = event_frame_text(events, &events->frames[frame]);
+    }
+    return count;
+}
+
 size_t source_frames(const struct report_source *source, uint64_t stack, char **frames,
                      size_t most) {
     char *all[SHOW_STACK_FRAMES];
-    size_t count = source->is_acre && stack ? show_stack_frames(&source->reader, stack, all) : 0;
+    if (!source->is_acre) {
+        return event_frames(&source->events, stack, frames, most);
+    }
+    size_t count = stack ? show_stack_frames(&source->reader, stack, all) : 0;
     for (size_t i = 0; i < count; i++) {
         if (i < most) {
             frames[i] = all[i];

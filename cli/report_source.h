@@ -27,6 +27,7 @@ struct report_source {
     struct events events;       /* of any other format; settled */
     struct trace_block *blocks; /* of `events`, by number; `id` is 0 while a block is not live */
     size_t next;                /* of `events` */
+    bool is_second;             /* the next event has given the first of its two steps */
     uint64_t first_ns;          /* of `events`: the time that becomes 0 */
     struct report_damage damage[REPORT_DAMAGES];
     size_t damage_count, damage_at_open;

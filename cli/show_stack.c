@@ -1,5 +1,4 @@
-/* Call stacks of a trace: see show_stack.h. The text of a stack is untrusted: pairs of a module's
- * number and an offset, separated by blanks; reading ends at the first malformed pair. */
+/* Call stacks of a trace: see show_stack.h and trace_stack.h. */
 #include "show_stack.h"
 
 #include <inttypes.h>
@@ -10,6 +9,7 @@
 #include "cli.h"
 #include "frames.h"
 #include "show_text.h"
+#include "trace_stack.h"
 
 static char *frame_text(const struct trace_reader *reader, uint64_t module, uint64_t offset) {
     const struct trace_name *name = trace_name_find(reader, ACRE__TRACE_MODULE_NAME, module);
@@ -26,21 +26,6 @@ static char *frame_text(const struct trace_reader *reader, uint64_t module, uint
     return text;
 }
 
-/* Reads a hexadecimal number that ends with `last` or at the end of the text. */
-static bool read_hex(const char **at, const char *end, char last, uint64_t *value) {
-    static const char digits[] = "0123456789abcdef";
-    int count = 0;
-    const char *digit;
-    *value = 0;
-    while (*at < end && **at && (digit = strchr(digits, **at)) && count++ < 16) {
-        *value = *value << 4 | (uint64_t)(digit - digits);
-        ++*at;
-    }
-    bool is_ended = *at == end ? last == ' ' : **at == last;
-    *at += *at < end;
-    return count > 0 && is_ended;
-}
-
 size_t show_stack_frames(const struct trace_reader *reader, uint64_t stack,
                          char *frames[SHOW_STACK_FRAMES]) {
     const struct trace_name *name = trace_name_find(reader, ACRE__TRACE_STACK, stack);
@@ -50,8 +35,7 @@ size_t show_stack_frames(const struct trace_reader *reader, uint64_t stack,
         return 0;
     }
     const char *at = name->text, *end = name->text + name->bytes;
-    while (at < end && count < SHOW_STACK_FRAMES && read_hex(&at, end, ':', &module) &&
-           read_hex(&at, end, ' ', &offset)) {
+    while (count < SHOW_STACK_FRAMES && trace_stack_next(&at, end, &module, &offset)) {
         frames[count++] = frame_text(reader, module, offset);
     }
     return count;
