@@ -74,7 +74,7 @@ static void count_chunk(struct report *report, const struct trace_record *record
     } else if (record->kind == ACRE__TRACE_CHUNK_RELEASE) {
         /* A chunk from before the trace may be released in it. */
         report->released += record->bytes;
-        report->reserved -= record->bytes < report->reserved ? record->bytes : report->reserved;
+        report->reserved -= record->real < report->reserved ? record->real : report->reserved;
     } else if (record->kind == ACRE__TRACE_CHUNK_MOVE) {
         report->moved += record->bytes;
     }

@@ -90,7 +90,7 @@ static void sample_state(struct sampling *sampling, const struct report_step *st
     if (record->kind == ACRE__TRACE_CHUNK_CREATE) {
         now->reserved += record->bytes;
     } else if (record->kind == ACRE__TRACE_CHUNK_RELEASE) {
-        now->reserved -= record->bytes < now->reserved ? record->bytes : now->reserved;
+        now->reserved -= record->real < now->reserved ? record->real : now->reserved;
     } else if (record->kind == ACRE__TRACE_WAIT) {
         now->waits++;
     }

@@ -78,6 +78,7 @@ int source_begin(struct report_source *source) {
 void source_close(struct report_source *source) {
     if (source->is_acre) {
         trace_close(&source->reader);
+        trace_live_end(&source->chunks);
     }
     events_free(&source->events);
     free(source->blocks);
@@ -89,6 +90,7 @@ void source_rewind(struct report_source *source) {
     source->is_second = false;
     if (source->is_acre) {
         trace_close(&source->reader);
+        trace_live_end(&source->chunks);
         (void)trace_open(&source->reader, source->bytes.at, source->bytes.count);
     } else {
         memset(source->blocks, 0, source->events.blocks * sizeof *source->blocks);
@@ -98,12 +100,28 @@ void source_rewind(struct report_source *source) {
 
 /* ---- steps ---- */
 
+/* Sets `real` of a chunk to its bytes: not every release has them, but its creation has. */
+static void chunk_bytes(struct report_source *source, struct trace_record *record) {
+    struct trace_block chunk = {.address = record->number, .bytes = record->bytes};
+    if (record->kind == ACRE__TRACE_CHUNK_CREATE &&
+        !trace_live_find(&source->chunks, record->number) &&
+        !trace_live_add(&source->chunks, &chunk)) {
+        cli_say("out of memory");
+        exit(CLI_CANNOT);
+    }
+    if (record->kind == ACRE__TRACE_CHUNK_RELEASE) {
+        (void)trace_live_remove(&source->chunks, record->number, &chunk);
+        record->real = record->bytes ? record->bytes : chunk.bytes;
+    }
+}
+
 static int acre_next(struct report_source *source, struct report_step *step) {
     struct trace_reader *reader = &source->reader;
     if (!trace_next(reader, &step->record)) {
         return 0;
     }
     enum acre__trace_kind kind = step->record.kind;
+    chunk_bytes(source, &step->record);
     bool is_alloc = kind == ACRE__TRACE_ALLOC || kind == ACRE__TRACE_REALLOC;
     step->added = is_alloc ? trace_live_find(&reader->live, step->record.address) : NULL;
     step->freed = step->record.freed.id ? &step->record.freed : NULL;
@@ -154,6 +172,7 @@ static int events_next(struct report_source *source, struct report_step *step) {
                                             .time_ns = event->time_ns - source->first_ns,
                                             .address = event->address,
                                             .bytes = event->bytes,
+                                            .real = event->bytes,
                                             .stream = event->stream,
                                             .tag = event->tag,
                                             .stack = event->stack}};

@@ -24,6 +24,7 @@ struct report_source {
     struct file_bytes bytes;
     bool is_acre, is_written;
     struct trace_reader reader; /* of a trace of acre */
+    struct trace_live chunks;   /* of `reader`, by number: their bytes */
     struct events events;       /* of any other format; settled */
     struct trace_block *blocks; /* of `events`, by number; `id` is 0 while a block is not live */
     size_t next;                /* of `events` */
@@ -33,8 +34,8 @@ struct report_source {
     size_t damage_count, damage_at_open;
 };
 
-/* One event, and the block that it made live or ended. The blocks stay valid until the next step;
- * they are NULL if the event has none. */
+/* One event, and the block that it made live or ended. A release of a chunk has its bytes in
+ * `real`. The blocks stay valid until the next step; they are NULL if the event has none. */
 struct report_step {
     struct trace_record record;
     const struct trace_block *added, *freed;

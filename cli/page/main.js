@@ -34,17 +34,11 @@ function watchTheme(redraw) {
 function start() {
     const data = JSON.parse(document.getElementById("data").textContent);
     const model = new Model(data.report);
-    const dividing = model.dividing();
     showHead(model);
     const views = {};
     const state = {
         axis: model.report.duration_ns > 0 ? "time" : "event",
-        key:
-            dividing.find((key) => key === "tag") ||
-            dividing.find((key) => key === "stack") ||
-            dividing.find((key) => key === "size") ||
-            dividing[0] ||
-            "",
+        key: model.firstKey(),
         event: model.report.peak_event,
         onEvent(event) {
             state.event = Math.max(0, Math.min(model.report.steps - 1, event));

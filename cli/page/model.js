@@ -145,6 +145,18 @@ export class Model {
         return KEYS.filter((key) => this.report[`${key}_count`] > 1);
     }
 
+    // The key that the page divides memory by at first: one whose groups hold at least half of the
+    // peak, so that the rest does not hide them.
+    firstKey() {
+        const dividing = this.dividing();
+        const held = (key) => {
+            const ids = new Set(this.report.groups[key]);
+            return this.report[`by_${key}`].reduce((sum, row) => sum + (ids.has(row.id) ? row.at_peak_bytes : 0), 0);
+        };
+        const good = ["tag", "stack"].find((key) => dividing.includes(key) && 2 * held(key) >= this.report.peak_bytes);
+        return good || (dividing.includes("size") ? "size" : dividing[0]) || "";
+    }
+
     // ---- colours ----
 
     // The groups of a key, each with name and colour; the last one is the rest, if there is any.

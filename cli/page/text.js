@@ -73,8 +73,8 @@ export function cleanText(text, most = 240) {
 export function shortFrame(frame) {
     const match = /^(.*?) (at|in) (.*)$/.exec(frame);
     if (!match) {
-        return frame.replace(/^.*\//, "");
+        return frame.replace(/^.*[/\\]/, "");
     }
     const name = match[1].replace(/\(.*\)( const)?$/, "");
-    return `${name || match[1]} ${match[2]} ${match[3].replace(/^.*\//, "")}`;
+    return `${name || match[1]} ${match[2]} ${match[3].replace(/^.*[/\\]/, "")}`;
 }

@@ -88,6 +88,11 @@ check "no control characters" test "$(has_control hostile.html && echo some)" = 
 check "no marks of direction" bash -c '! LC_ALL=C.UTF-8 grep -Pq "[\x{202a}-\x{202e}\x{2066}-\x{2069}]" hostile.html'
 check "a long name is cut" test "$(stat -c %s hostile.html)" -lt 300000
 
+# A release of a chunk may lack its bytes.
+run "$acre" report --json hostile.trace
+expect_rc 0
+expect_json '.reserved_bytes == 64 * 1048576 and .reserved_peak_bytes == 72 * 1048576 and .waits == 1'
+
 # Levels of detail: each has the peak, and areas sum up to what is live.
 python3 "$ACRE_SOURCE/tests/page/gen_trace.py" many.trace 8000 || exit 2
 run "$acre" report many.trace -o many.html

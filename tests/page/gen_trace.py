@@ -9,7 +9,7 @@ import struct
 import sys
 
 BLOCK = 65536
-CONTEXT, ALLOC, FREE, REFUSED, CREATE, MAP, WAIT, MARK = 3, 1, 2, 7, 8, 10, 13, 18
+CONTEXT, ALLOC, FREE, REFUSED, CREATE, RELEASE, MAP, WAIT, MARK = 3, 1, 2, 7, 8, 9, 10, 13, 18
 TAG_NAME, POOL_NAME, STACK, MODULE_NAME = 14, 15, 19, 20
 IN_CONTEXT = 2
 MIB = 1 << 20
@@ -101,6 +101,8 @@ def events(pairs):
     made = Events()
     made.step(CREATE, varint(1) + varint(64 * MIB))
     made.step(MAP, varint(BASE >> 8) + varint(64 * MIB))
+    made.step(CREATE, varint(2) + varint(8 * MIB))
+    made.step(RELEASE, varint(2) + varint(0))  # of which the library does not know the bytes
     for number in range(1, len(TAGS) + 1):
         made.alloc(BASE + number * 4 * MIB, number, number * 256 * 1024)
     made.step(MARK, text("mark </script> \u202e reversed".encode()))

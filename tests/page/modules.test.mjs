@@ -131,6 +131,7 @@ test("text_names_lose_what_misleads", () => {
     assert.ok(!/[\ud800-\udbff]…$/.test(cleanText(`${"x".repeat(239)}😀😀`)));
     assert.equal(shortFrame("f(int) const at /long/path/file.c:14"), "f at file.c:14");
     assert.equal(shortFrame("/lib/libc.so+0x27"), "libc.so+0x27");
+    assert.equal(shortFrame("f at D:\\Dev\\model.py:386"), "f at model.py:386");
 });
 
 test("codec_column_comes_back", () => {
@@ -193,6 +194,16 @@ test("model_groups_and_rest_sum_up", () => {
     assert.deepEqual([...tops[tops.length - 1]], [10, 30, 20]);
     assert.equal(model.name("tag", 1), "forward/attention");
     assert.equal(model.name("tag", 0), "(no tag)");
+});
+
+test("model_first_division_leaves_little_in_the_rest", () => {
+    const rows = Array.from({ length: 100 }, (_, i) => row(i + 1, null, MIB));
+    const groups = { tag: [], stack: rows.slice(0, 10).map((r) => r.id), pool: [], stream: [], size: [20] };
+    const many = { tag_count: 1, stack_count: 100, size_count: 2, by_stack: rows, groups, peak_bytes: 100 * MIB };
+    assert.equal(new Model(report(many)).firstKey(), "size");
+    assert.equal(new Model(report({ ...many, peak_bytes: 15 * MIB })).firstKey(), "stack");
+    assert.equal(new Model(report()).firstKey(), "tag");
+    assert.equal(new Model(report({ tag_count: 1 })).firstKey(), "");
 });
 
 test("model_frames_that_all_stacks_have_are_left_out", () => {
