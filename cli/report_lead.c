@@ -20,7 +20,15 @@ static char *lead_stack(const struct report_source *source, uint64_t stack) {
     for (size_t i = count; i-- > 0;) {
         best = strstr(frames[i], ".py:") ? i : best;
     }
-    char *name = count ? cli_format("%s", frames[best]) : NULL;
+    char *name = NULL;
+    if (count) { /* without the folders of the file */
+        char *file = strstr(frames[best], " at "), *last = file ? file + strlen(" at ") : NULL;
+        for (char *c = last; c && *c; c++) {
+            last = *c == '/' || *c == '\\' ? c + 1 : last;
+        }
+        name = last ? cli_format("%.*s at %s", (int)(file - frames[best]), frames[best], last)
+                    : cli_format("%s", frames[best]);
+    }
     for (size_t i = 0; i < count; i++) {
         free(frames[i]);
     }

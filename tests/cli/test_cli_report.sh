@@ -77,6 +77,12 @@ run "$acre" report --json "$corpus/lifetimes.csv.gz"
 expect_rc 0
 expect_json '.format == "lifetimes" and (.lead | test("at step [0-9]+"))'
 
+for file in "$ACRE_SOURCE"/tests/fuzz/corpus_pickle/*; do # snapshots of PyTorch, good and bad
+    run "$acre" report --json "$file"
+    expect_no_crash
+    check "exit code 0, 1 or 2" test "$rc" -le 2
+done
+
 # Hostile names cannot leave the data.
 python3 "$ACRE_SOURCE/tests/page/gen_trace.py" hostile.trace || exit 2
 run_leaks "$acre" report hostile.trace -o hostile.html
