@@ -31,6 +31,7 @@ configured: $(BUILD)/build.ninja
 
 $(BUILD)/build.ninja: CMakePresets.json
 	@scripts/deps $(call needs,$(PRESET))
+	@$(if $(filter OFF,$(TOOL)),:,scripts/deps page || echo "Continuing without pages of acre report.")
 	@cmake --preset $(PRESET) $(if $(TOOL),-DACRE_TOOL=$(TOOL)) >/dev/null
 	@touch $@
 

@@ -36,6 +36,8 @@ int cmd_replay(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_bench(int argc, char **argv); /* in bench/ */
 int cmd_trace(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_ps(int argc, char **argv); /* acre top --once */

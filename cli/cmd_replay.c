@@ -127,6 +127,8 @@ int cmd_replay(int argc, char **argv) {
                "  rmm        RMM's log: Thread,Time,Action,Pointer,Size,Stream\n"
                "  lifetimes  id,lower,upper,size, as for 'acre plan'; at equal times frees\n"
                "             come first\n"
+               "  torch      PyTorch's memory snapshot (torch.cuda.memory._dump_snapshot);\n"
+               "             nothing in it is executed\n"
                "The contents of a file determine its format. A file may be compressed with\n"
                "gzip. FILE '-' is standard input.\n"
                "\n"

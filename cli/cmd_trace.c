@@ -1,119 +1,28 @@
 /* acre trace: summarises, lists or compresses a trace that the library wrote. */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "cli.h"
 #include "events_file.h"
+#include "pickle.h"
 #include "show_trace.h"
 #include "trace_decode.h"
+#include "trace_file.h"
 #include "write_file.h"
 
 enum { TRACE_KEY_LIST = CLI_KEY_LONG, TRACE_KEY_PACK, TRACE_STEP = 1 << 20 };
-
-/* A small gzip file can unpack to any number of bytes. */
-#define TRACE_BYTES_MOST ((size_t)16 << 30)
 
 struct trace_args {
     bool json, list, force;
     const char *path, *pack;
 };
 
-struct trace_bytes {
-    unsigned char *at;
-    size_t count, room;
-};
-
-/* ---- reading ---- */
-
-static int bytes_grow(struct trace_bytes *bytes) {
-    if (bytes->count < bytes->room) {
-        return 1;
-    }
-    size_t room = bytes->room ? 2 * bytes->room : TRACE_STEP;
-    unsigned char *longer = room > TRACE_BYTES_MOST ? NULL : realloc(bytes->at, room);
-    if (!longer) {
-        return 0;
-    }
-    bytes->at = longer;
-    bytes->room = room;
-    return 1;
-}
-
-/* Reads a whole file, and unpacks it if it is compressed with gzip. Returns CLI_FINDING after a
- * message if the rest of the file cannot be read, CLI_CANNOT if nothing can. */
-static int file_read(const char *path, int fd, struct trace_bytes *bytes) {
-    gzFile file = gzdopen(fd, "rb");
-    if (!file) {
-        close(fd);
-        cli_say("%s: out of memory", path);
-        return CLI_CANNOT;
-    }
-    int got = 1;
-    while (got > 0) {
-        if (!bytes_grow(bytes)) {
-            cli_say("%s: the trace is too large: out of memory, or more than 16 GiB unpacked",
-                    path);
-            gzclose(file);
-            return CLI_CANNOT;
-        }
-        size_t room = bytes->room - bytes->count;
-        got =
-            gzread(file, bytes->at + bytes->count, room > TRACE_STEP ? TRACE_STEP : (unsigned)room);
-        bytes->count += got > 0 ? (size_t)got : 0;
-    }
-    int code;
-    const char *why = gzerror(file, &code);
-    int is_good = got == 0 && (code == Z_OK || code == Z_STREAM_END);
-    if (!is_good) {
-        cli_say("%s: byte %zu: cannot read: %s", path, bytes->count,
-                code == Z_ERRNO ? strerror(errno) : why);
-    }
-    gzclose(file);
-    return is_good ? CLI_OK : bytes->count ? CLI_FINDING : CLI_CANNOT;
-}
-
-/* Opens a trace; "-" is standard input. *is_written: a program holds the lock of the file, so it is
- * still writing. */
-static int file_open(const char *path, int *fd, bool *is_written) {
-    struct stat now;
-    if (strcmp(path, "-") == 0) {
-        *fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-        if (*fd < 0) {
-            cli_say("%s: %s", file_name(path), strerror(errno));
-        }
-        return *fd < 0 ? CLI_CANNOT : CLI_OK;
-    }
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd < 0 || fstat(*fd, &now)) {
-        cli_say("%s: %s", path, strerror(errno));
-        if (*fd >= 0) {
-            close(*fd);
-        }
-        return CLI_CANNOT;
-    }
-    if (!S_ISREG(now.st_mode)) {
-        cli_say("%s: not a regular file", path);
-        close(*fd);
-        return CLI_CANNOT;
-    }
-    *is_written = flock(*fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
-    if (!*is_written) {
-        flock(*fd, LOCK_UN); /* a program that is about to write must not find the file locked */
-    }
-    return CLI_OK;
-}
-
 /* ---- packing ---- */
 
 /* Compresses the bytes with gzip into the stream. Returns false if out of memory. */
-static bool pack_write(const struct trace_bytes *bytes, FILE *out) {
+static bool pack_write(const struct file_bytes *bytes, FILE *out) {
     enum { PACK_BEST = 9, PACK_WINDOW = 15 + 16, PACK_MEMORY = 8, PACK_ROOM = 1 << 16 };
     unsigned char room[PACK_ROOM];
     z_stream stream = {0};
@@ -147,7 +56,7 @@ static struct write_file trace_output(const struct trace_args *args) {
                                .input_count = 1};
 }
 
-static int trace_pack(const struct trace_args *args, const struct trace_bytes *bytes) {
+static int trace_pack(const struct trace_args *args, const struct file_bytes *bytes) {
     struct write_file file = trace_output(args);
     if (!pack_write(bytes, write_begin(&file))) {
         cli_say("out of memory");
@@ -169,8 +78,14 @@ static int trace_pack(const struct trace_args *args, const struct trace_bytes *b
 /* Reports damage. Events before it were shown, unless there are none: then the command could not
  * run. */
 static int trace_say_damage(const struct trace_args *args, const struct trace_fault *fault,
-                            uint64_t events) {
+                            uint64_t events, bool is_snapshot) {
     const char *name = file_name(args->path);
+    if (is_snapshot) {
+        cli_say("%s: this is a pickle, not a trace of acre; 'acre export', 'acre replay' and 'acre "
+                "plan' read memory snapshots of PyTorch",
+                name);
+        return CLI_CANNOT;
+    }
     if (events == 0) {
         cli_say("%s: byte %zu: %s", name, fault->offset, fault->what);
         return CLI_CANNOT;
@@ -182,7 +97,7 @@ static int trace_say_damage(const struct trace_args *args, const struct trace_fa
 
 /* Reads the trace and shows or packs it. *events: the number of events shown. */
 static int trace_show(const struct trace_args *args, struct trace_reader *reader,
-                      const struct trace_bytes *bytes, bool is_written, uint64_t *events) {
+                      const struct file_bytes *bytes, bool is_written, uint64_t *events) {
     if (args->list) {
         *events = trace_list(reader);
     } else if (args->pack) {
@@ -197,17 +112,17 @@ static int trace_show(const struct trace_args *args, struct trace_reader *reader
 }
 
 static int trace_run(const struct trace_args *args) {
-    struct trace_bytes bytes = {0};
+    struct file_bytes bytes = {0};
     struct trace_reader reader = {0};
     const struct write_file pack = trace_output(args);
     bool is_written = false;
     uint64_t events = 0;
     int fd, code = args->pack ? write_check(&pack) : CLI_OK;
-    code = code ? code : file_open(args->path, &fd, &is_written);
+    code = code ? code : trace_file_open(args->path, &fd, &is_written);
     if (code) {
         return code;
     }
-    code = file_read(file_name(args->path), fd, &bytes);
+    code = trace_file_read(file_name(args->path), fd, &bytes);
     if (code == CLI_OK || (code == CLI_FINDING && !args->pack)) {
         if (trace_open(&reader, bytes.at, bytes.count)) {
             int shown = trace_show(args, &reader, &bytes, is_written, &events);
@@ -215,7 +130,8 @@ static int trace_run(const struct trace_args *args) {
         }
     }
     if (reader.fault.what) {
-        int damage = trace_say_damage(args, &reader.fault, events);
+        int damage =
+            trace_say_damage(args, &reader.fault, events, pickle_is(bytes.at, bytes.count));
         code = damage > code ? damage : code;
     }
     trace_close(&reader);

@@ -132,6 +132,8 @@ static int rmm_line(struct rmm *rmm) {
     int code = is_alloc  ? rmm_alloc(rmm, pointer, &event)
                : is_free ? rmm_free(rmm, pointer, &event)
                          : 0;
+    event.address = event.kind == EVENT_OTHER ? 0 : pointer;
+    event.note = event.kind == EVENT_OTHER ? EVENT_NOTE_REFUSED : EVENT_NOTE_NONE;
     if (code == 0) {
         *events_add(rmm->events) = event;
     }

@@ -3,6 +3,7 @@
  * Afterwards every block is allocated before it is freed or reallocated, and freed at most once,
  * whatever the file contained. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli.h"
 #include "events.h"
@@ -84,10 +85,13 @@ static void settle_streams(struct events *events, uint64_t *numbers) {
         }
     }
     events->streams = settle_unique(numbers, count);
+    events->stream_ids = cli_alloc(events->streams * sizeof *events->stream_ids);
+    memcpy(events->stream_ids, numbers, events->streams * sizeof *numbers);
     for (size_t i = 0; i < events->count; i++) {
         struct event *event = &events->list[i];
-        event->stream =
-            event->kind == EVENT_OTHER ? 0 : settle_find(numbers, events->streams, event->stream);
+        if (event->kind != EVENT_OTHER) {
+            event->stream = settle_find(numbers, events->streams, event->stream);
+        }
     }
     count = 0;
     for (size_t i = 0; i < events->count; i++) {

@@ -38,11 +38,26 @@ static struct acre__lines *module_lines(const char *path, size_t bytes) {
     return module->lines;
 }
 
-char *frame_resolve(const char *path, size_t path_bytes, uint64_t offset, bool *has_line) {
-    struct acre__line line;
+static bool module_find(const char *path, size_t path_bytes, uint64_t offset,
+                        struct acre__line *line) {
     struct acre__lines *lines =
         memchr(path, '\0', path_bytes) ? NULL : module_lines(path, path_bytes);
-    if (!lines || !acre__lines_find(lines, offset, &line)) {
+    return lines && acre__lines_find(lines, offset, line);
+}
+
+bool frame_find(const char *path, size_t path_bytes, uint64_t offset, struct frame_place *place) {
+    struct acre__line line;
+    if (!module_find(path, path_bytes, offset, &line)) {
+        return false;
+    }
+    *place = (struct frame_place){cli_format("%s", line.function), cli_format("%s", line.file),
+                                  line.file[0] ? line.line : 0};
+    return true;
+}
+
+char *frame_resolve(const char *path, size_t path_bytes, uint64_t offset, bool *has_line) {
+    struct acre__line line;
+    if (!module_find(path, path_bytes, offset, &line)) {
         return NULL;
     }
     *has_line = line.file[0] != '\0';

@@ -11,6 +11,14 @@
  * not a regular file or has neither. Files stay open until frames_close. */
 char *frame_resolve(const char *path, size_t path_bytes, uint64_t offset, bool *has_line);
 
+/* Finds the function and the line of an offset in a file; their texts, which the caller frees, are
+ * "" and the line 0 where they are unknown. Returns false as frame_resolve returns NULL. */
+struct frame_place {
+    char *function, *file;
+    int line;
+};
+bool frame_find(const char *path, size_t path_bytes, uint64_t offset, struct frame_place *place);
+
 /* Returns true if libdw.so.1, which reads debug information, is installed. */
 bool frames_are_possible(void);
 

@@ -20,6 +20,8 @@ static const struct main_command main_commands[] = {
     {"plan", "pack buffers with known lifetimes into little memory", cmd_plan},
     {"bench", "benchmark acre against the driver and other allocators", cmd_bench},
     {"trace", "show what a program did with memory, from its trace", cmd_trace},
+    {"report", "write a page about a program's memory, from its trace", cmd_report},
+    {"export", "convert a trace to the formats of other tools", cmd_export},
     {"stats", "show the statistics of a running program", cmd_stats},
     {"top", "show the memory of all running programs, live", cmd_top},
     {"ps", "list the memory of all running programs once", cmd_ps},

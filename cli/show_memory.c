@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "accounts.h"
 #include "frames.h"
 #include "show_stack.h"
 
@@ -22,26 +23,13 @@ enum {
     MEMORY_FIRST_NS = 1000
 };
 
-struct memory_account {
-    uint64_t value; /* of the key */
-    uint64_t bytes, blocks, peak_bytes, allocations;
-    uint64_t at_peak_bytes, at_peak_blocks;
-    bool is_used;
-};
-
-/* A hash table with linear probing, at most half full. */
-struct memory_accounts {
-    struct memory_account *table;
-    size_t room, count; /* room: a power of two, or 0 */
-};
-
 struct memory_largest {
     struct trace_block list[MEMORY_LARGEST]; /* the largest first */
     size_t count, all;                       /* all: blocks, with those not in the list */
 };
 
 struct show_memory {
-    struct memory_accounts by[TRACE_KEYS];
+    struct accounts by[TRACE_KEYS];
     uint64_t peak_bytes, peak_ns;
     struct {
         uint64_t step_ns, most[MEMORY_SLOTS];
@@ -59,79 +47,15 @@ static const struct {
     [TRACE_BY_POOL] = {"POOL", "by_pool", "(no pool)", ACRE__TRACE_POOL_NAME},
     [TRACE_BY_STACK] = {"ALLOCATED BY", "by_stack", "(no call stack)", ACRE__TRACE_STACK}};
 
-char *show_text(const char *text, size_t bytes) {
-    char *clean = cli_alloc(bytes + 1);
-    for (size_t i = 0; i < bytes; i++) {
-        clean[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
-    }
-    clean[bytes] = '\0';
-    return clean;
-}
-
 /* Returns the name of a key's value; the caller frees it. */
 static char *key_name(const struct trace_reader *reader, enum trace_key key, uint64_t value) {
-    for (size_t i = reader->name_count; value && i-- > 0;) {
-        const struct trace_name *name = &reader->names[i];
-        if (name->kind == memory_keys[key].name && name->number == value) {
-            return key == TRACE_BY_STACK ? show_stack_name(reader, value)
-                                         : show_text(name->text, name->bytes);
-        }
+    const struct trace_name *name =
+        value ? trace_name_find(reader, memory_keys[key].name, value) : NULL;
+    if (name) {
+        return key == TRACE_BY_STACK ? show_stack_name(reader, value)
+                                     : show_text(name->text, name->bytes);
     }
     return value ? cli_format("%" PRIu64, value) : cli_format("%s", memory_keys[key].none);
-}
-
-/* ---- accounts ---- */
-
-/* Returns the account of a value, or the free slot where it belongs. */
-static struct memory_account *account_place(const struct memory_accounts *accounts,
-                                            uint64_t value) {
-    size_t i = (size_t)(value * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (accounts->room - 1);
-    while (accounts->table[i].is_used && accounts->table[i].value != value) {
-        i = (i + 1) & (accounts->room - 1);
-    }
-    return &accounts->table[i];
-}
-
-static struct memory_account *account_of(struct memory_accounts *accounts, uint64_t value) {
-    if (2 * (accounts->count + 1) > accounts->room) {
-        struct memory_accounts larger = {.room = accounts->room ? 2 * accounts->room : 64};
-        larger.table = cli_alloc(larger.room * sizeof *larger.table);
-        for (size_t i = 0; i < accounts->room; i++) {
-            if (accounts->table[i].is_used) {
-                *account_place(&larger, accounts->table[i].value) = accounts->table[i];
-            }
-        }
-        free(accounts->table);
-        accounts->table = larger.table;
-        accounts->room = larger.room;
-    }
-    struct memory_account *account = account_place(accounts, value);
-    if (!account->is_used) {
-        *account = (struct memory_account){.value = value, .is_used = true};
-        accounts->count++;
-    }
-    return account;
-}
-
-static int account_compare(const void *a, const void *b) {
-    const struct memory_account *x = a, *y = b;
-    if (x->peak_bytes != y->peak_bytes) {
-        return x->peak_bytes > y->peak_bytes ? -1 : 1;
-    }
-    return (x->value > y->value) - (x->value < y->value);
-}
-
-/* Returns a copy of the accounts, the largest peak first; the caller frees it. */
-static struct memory_account *accounts_sorted(const struct memory_accounts *accounts) {
-    struct memory_account *list = cli_alloc(accounts->count * sizeof *list);
-    size_t count = 0;
-    for (size_t i = 0; i < accounts->room; i++) {
-        if (accounts->table[i].is_used) {
-            list[count++] = accounts->table[i];
-        }
-    }
-    qsort(list, count, sizeof *list, account_compare);
-    return list;
 }
 
 /* ---- events ---- */
@@ -174,16 +98,12 @@ void memory_event(struct show_memory *memory, const struct trace_reader *reader,
             : NULL;
     for (int key = 0; key < TRACE_KEYS; key++) {
         if (record->freed.id) {
-            struct memory_account *from = account_of(&memory->by[key], record->freed.keys[key]);
-            from->bytes -= record->freed.bytes;
-            from->blocks--;
+            account_free(account_of(&memory->by[key], record->freed.keys[key]),
+                         record->freed.bytes);
         }
         if (block) {
-            struct memory_account *to = account_of(&memory->by[key], block->keys[key]);
-            to->bytes += block->bytes;
-            to->blocks++;
-            to->allocations += record->kind == ACRE__TRACE_ALLOC;
-            to->peak_bytes = to->bytes > to->peak_bytes ? to->bytes : to->peak_bytes;
+            account_alloc(account_of(&memory->by[key], block->keys[key]), block->bytes,
+                          record->kind == ACRE__TRACE_ALLOC);
         }
     }
     if (reader->live.peak_bytes > memory->peak_bytes) {
@@ -234,7 +154,7 @@ static void memory_look_back(struct show_memory *memory, const struct trace_read
     for (size_t i = 0; i < again.live.room; i++) {
         const struct trace_block *block = &again.live.table[i];
         for (int key = 0; block->address && key < TRACE_KEYS; key++) {
-            struct memory_account *account = account_of(&memory->by[key], block->keys[key]);
+            struct account *account = account_of(&memory->by[key], block->keys[key]);
             account->at_peak_bytes += block->bytes;
             account->at_peak_blocks++;
         }
@@ -272,7 +192,7 @@ static void print_accounts(const struct show_memory *memory, const struct trace_
                            enum trace_key key) {
     const char *const titles[] = {
         memory_keys[key].title, ">PEAK", ">AT PEAK", ">BLOCKS", ">AT END", ">BLOCKS", ">ALLOCS"};
-    struct memory_account *list = accounts_sorted(&memory->by[key]);
+    struct account *list = accounts_sorted(&memory->by[key]);
     struct cli_table table;
     char text[CLI_NUMBER_BYTES];
     cli_table_begin(&table, titles, sizeof titles / sizeof titles[0]);
@@ -350,7 +270,7 @@ static json_t *json_frames(const struct trace_reader *reader, uint64_t stack) {
 
 static json_t *json_accounts(const struct show_memory *memory, const struct trace_reader *reader,
                              enum trace_key key) {
-    struct memory_account *list = accounts_sorted(&memory->by[key]);
+    struct account *list = accounts_sorted(&memory->by[key]);
     json_t *array = json_array();
     for (size_t i = 0; i < memory->by[key].count; i++) {
         json_t *item = json_object();
@@ -410,7 +330,7 @@ void memory_json(struct show_memory *memory, const struct trace_reader *reader, 
 
 void memory_end(struct show_memory *memory) {
     for (int key = 0; key < TRACE_KEYS; key++) {
-        free(memory->by[key].table);
+        accounts_end(&memory->by[key]);
     }
     free(memory);
 }

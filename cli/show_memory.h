@@ -3,10 +3,8 @@
 #define ACRE_CLI_SHOW_MEMORY_H
 
 #include "cli.h"
+#include "show_text.h"
 #include "trace_decode.h"
-
-/* Copies a text of the file and replaces control characters; the caller frees it. */
-char *show_text(const char *text, size_t bytes);
 
 struct show_memory;
 

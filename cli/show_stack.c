@@ -1,5 +1,4 @@
-/* Call stacks of a trace: see show_stack.h. The text of a stack is untrusted: pairs of a module's
- * number and an offset, separated by blanks; reading ends at the first malformed pair. */
+/* Call stacks of a trace: see show_stack.h and trace_stack.h. */
 #include "show_stack.h"
 
 #include <inttypes.h>
@@ -9,20 +8,11 @@
 
 #include "cli.h"
 #include "frames.h"
-#include "show_memory.h"
-
-static const struct trace_name *name_find(const struct trace_reader *reader,
-                                          enum acre__trace_kind kind, uint64_t number) {
-    for (size_t i = reader->name_count; i-- > 0;) {
-        if (reader->names[i].kind == kind && reader->names[i].number == number) {
-            return &reader->names[i];
-        }
-    }
-    return NULL;
-}
+#include "show_text.h"
+#include "trace_stack.h"
 
 static char *frame_text(const struct trace_reader *reader, uint64_t module, uint64_t offset) {
-    const struct trace_name *name = name_find(reader, ACRE__TRACE_MODULE_NAME, module);
+    const struct trace_name *name = trace_name_find(reader, ACRE__TRACE_MODULE_NAME, module);
     if (!name) {
         return cli_format("0x%" PRIx64, offset);
     }
@@ -36,32 +26,16 @@ static char *frame_text(const struct trace_reader *reader, uint64_t module, uint
     return text;
 }
 
-/* Reads a hexadecimal number that ends with `last` or at the end of the text. */
-static bool read_hex(const char **at, const char *end, char last, uint64_t *value) {
-    static const char digits[] = "0123456789abcdef";
-    int count = 0;
-    const char *digit;
-    *value = 0;
-    while (*at < end && **at && (digit = strchr(digits, **at)) && count++ < 16) {
-        *value = *value << 4 | (uint64_t)(digit - digits);
-        ++*at;
-    }
-    bool is_ended = *at == end ? last == ' ' : **at == last;
-    *at += *at < end;
-    return count > 0 && is_ended;
-}
-
 size_t show_stack_frames(const struct trace_reader *reader, uint64_t stack,
                          char *frames[SHOW_STACK_FRAMES]) {
-    const struct trace_name *name = name_find(reader, ACRE__TRACE_STACK, stack);
+    const struct trace_name *name = trace_name_find(reader, ACRE__TRACE_STACK, stack);
     size_t count = 0;
     uint64_t module, offset;
     if (!name) {
         return 0;
     }
     const char *at = name->text, *end = name->text + name->bytes;
-    while (at < end && count < SHOW_STACK_FRAMES && read_hex(&at, end, ':', &module) &&
-           read_hex(&at, end, ' ', &offset)) {
+    while (count < SHOW_STACK_FRAMES && trace_stack_next(&at, end, &module, &offset)) {
         frames[count++] = frame_text(reader, module, offset);
     }
     return count;
@@ -152,7 +126,8 @@ char *show_stack_name(const struct trace_reader *reader, uint64_t stack) {
     if (count == 0) {
         return cli_format("stack %" PRIu64, stack);
     }
-    frames_that_differ(reader, name_find(reader, ACRE__TRACE_STACK, stack), count, &first, &last);
+    frames_that_differ(reader, trace_name_find(reader, ACRE__TRACE_STACK, stack), count, &first,
+                       &last);
     const char *between = last > first + 1 ? " ..." : "";
     char *name = last == first ? cli_format("%s", frame_shorten(frames[first]))
                                : cli_format("%s%s from %s", frame_shorten(frames[first]), between,

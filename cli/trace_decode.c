@@ -162,6 +162,7 @@ static int live_change(struct trace_reader *reader, struct trace_record *record)
     block.bytes = record->bytes;
     block.real = record->real;
     block.time_ns = record->time_ns;
+    block.stream = record->stream;
     block_keys(&block, record);
     if (!trace_live_add(&reader->live, &block)) {
         return fault_memory(reader);
@@ -378,6 +379,49 @@ static int names_read(struct trace_reader *reader, struct trace_thread *thread) 
     return reader->fault.what == NULL;
 }
 
+static int name_compare(const void *a, const void *b, void *names) {
+    size_t i = *(const size_t *)a, j = *(const size_t *)b;
+    const struct trace_name *x = (const struct trace_name *)names + i;
+    const struct trace_name *y = (const struct trace_name *)names + j;
+    if (x->kind != y->kind) {
+        return x->kind < y->kind ? -1 : 1;
+    }
+    if (x->number != y->number) {
+        return x->number < y->number ? -1 : 1;
+    }
+    return i < j ? -1 : i > j;
+}
+
+/* Sorts the names, so that a look-up is fast whatever the number of names. */
+static int names_sort(struct trace_reader *reader) {
+    reader->name_order = calloc(reader->name_count + 1, sizeof *reader->name_order);
+    if (!reader->name_order) {
+        return fault_memory(reader);
+    }
+    for (size_t i = 0; i < reader->name_count; i++) {
+        reader->name_order[i] = i;
+    }
+    if (reader->name_count) {
+        qsort_r(reader->name_order, reader->name_count, sizeof *reader->name_order, name_compare,
+                reader->names);
+    }
+    return 1;
+}
+
+const struct trace_name *trace_name_find(const struct trace_reader *reader,
+                                         enum acre__trace_kind kind, uint64_t number) {
+    size_t low = 0, high = reader->name_order ? reader->name_count : 0;
+    while (low < high) { /* ends behind the last name of this number */
+        size_t middle = low + (high - low) / 2;
+        const struct trace_name *name = &reader->names[reader->name_order[middle]];
+        bool is_before = name->kind != kind ? name->kind < kind : name->number <= number;
+        low = is_before ? middle + 1 : low;
+        high = is_before ? high : middle;
+    }
+    const struct trace_name *name = low ? &reader->names[reader->name_order[low - 1]] : NULL;
+    return name && name->kind == kind && name->number == number ? name : NULL;
+}
+
 /* Creates the threads, each with its part of `offsets`, in the order of their numbers. */
 static int threads_make(struct trace_reader *reader, const struct trace_piece *pieces,
                         const size_t *offsets) {
@@ -446,7 +490,7 @@ int trace_open(struct trace_reader *reader, const unsigned char *bytes, size_t c
     int ok = offsets ? threads_make(reader, pieces, offsets) : fault_memory(reader);
     free(pieces);
     reader->offsets = offsets;
-    return ok && threads_begin(reader);
+    return ok && threads_begin(reader) && names_sort(reader);
 }
 
 void trace_close(struct trace_reader *reader) {
@@ -456,6 +500,7 @@ void trace_close(struct trace_reader *reader) {
     free(reader->threads);
     free(reader->heap);
     free(reader->names);
+    free(reader->name_order);
     free(reader->offsets);
     trace_live_end(&reader->live);
 }

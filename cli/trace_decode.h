@@ -65,8 +65,9 @@ struct trace_reader {
     struct trace_live live; /* after the last event that was read */
     uint64_t unknown_frees; /* of blocks allocated before the trace or in overwritten parts */
     uint64_t made_up_frees;
-    uint64_t hold_units; /* how long an event waits for another */
-    struct trace_name *names;
+    uint64_t hold_units;      /* how long an event waits for another */
+    struct trace_name *names; /* in the order of the file */
+    size_t *name_order;       /* indices of `names`, by kind, number and place in the file */
     size_t name_count;
     uint64_t event_bytes; /* of all events in the file */
     size_t blocks;
@@ -87,6 +88,10 @@ int trace_open(struct trace_reader *reader, const unsigned char *bytes, size_t c
 /* Reads the next event. Returns 0 at the end, or on damage (reader->fault.what is set). */
 int trace_next(struct trace_reader *reader, struct trace_record *record);
 void trace_close(struct trace_reader *reader);
+
+/* Returns the last name that the trace has for a number, or NULL. */
+const struct trace_name *trace_name_find(const struct trace_reader *reader,
+                                         enum acre__trace_kind kind, uint64_t number);
 
 /* Returns the operating system's number of a thread. */
 uint32_t trace_os_thread(const struct trace_reader *reader, uint32_t thread);

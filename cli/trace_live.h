@@ -14,6 +14,7 @@ struct trace_block {
     uint64_t id;      /* from 1 */
     uint64_t bytes, real;
     uint64_t time_ns; /* of the event that allocated it */
+    uint64_t stream;  /* of that event */
     uint64_t keys[TRACE_KEYS];
 };
 

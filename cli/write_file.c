@@ -56,6 +56,10 @@ static bool write_is_ours(const struct write_file *file) {
         return !is_plain && trace_is((const unsigned char *)head, (size_t)got);
     case WRITE_RUN:
         return text_begins(head, "{\"schema\": \"acre-run/1\"");
+    case WRITE_REPORT:
+        return strstr(head, "<meta name=\"generator\" content=\"acre report\">") != NULL;
+    case WRITE_EXPORT: /* a text of a JSON document or of a pickle */
+        return memmem(head, (size_t)got < 64 ? (size_t)got : 64, "written by acre", 15) != NULL;
     case WRITE_SNAPSHOT:
         return strstr(head, "\"acre-snapshot/") != NULL;
     case WRITE_PROMETHEUS:
@@ -128,11 +132,16 @@ static bool write_directly(const struct write_file *file) {
     return fd >= 0 && write_bytes(fd, file->text, file->bytes);
 }
 
+/* Returns a template for the name of a new file next to the target; the caller frees it. */
+static char *write_fresh_name(const char *target) {
+    const char *slash = strrchr(target, '/');
+    return cli_format("%.*s.acre-XXXXXX", slash ? (int)(slash + 1 - target) : 0, target);
+}
+
 /* Writes a new file next to the target, then renames it. Returns false with errno on failure;
  * EACCES if the folder refuses a new file. */
 static bool write_renamed(const struct write_file *file, const char *target, mode_t mode) {
-    const char *slash = strrchr(target, '/');
-    char *fresh = cli_format("%.*s.acre-XXXXXX", slash ? (int)(slash + 1 - target) : 0, target);
+    char *fresh = write_fresh_name(target);
     int fd = mkostemp(fresh, O_CLOEXEC);
     if (fd < 0) {
         free(fresh);
@@ -150,23 +159,33 @@ static bool write_renamed(const struct write_file *file, const char *target, mod
     return is_good;
 }
 
-/* Writes the document. A device, a pipe or another user's file is written in place, everything else
- * is replaced by renaming. */
-static bool write_document(const struct write_file *file) {
+/* Returns false if the file must be written in place: a device, a pipe, or another user's file.
+ * Everything else is replaced by renaming. */
+static bool write_can_rename(const struct write_file *file, bool *exists, mode_t *mode) {
     struct stat old;
-    if (write_is_stdout(file->path)) {
-        return fwrite(file->text, 1, file->bytes, stdout) == file->bytes;
-    }
-    bool exists = stat(file->path, &old) == 0;
-    bool is_link = !exists && lstat(file->path, &old) == 0;
-    if (is_link || (exists && (!S_ISREG(old.st_mode) || old.st_uid != geteuid()))) {
-        return write_directly(file);
+    *exists = stat(file->path, &old) == 0;
+    bool is_link = !*exists && lstat(file->path, &old) == 0;
+    if (is_link || (*exists && (!S_ISREG(old.st_mode) || old.st_uid != geteuid()))) {
+        return false;
     }
     mode_t mask = umask(0);
     umask(mask);
+    *mode = *exists ? old.st_mode & 07777 : (mode_t)0666 & ~mask;
+    return true;
+}
+
+/* Writes the document. */
+static bool write_document(const struct write_file *file) {
+    if (write_is_stdout(file->path)) {
+        return fwrite(file->text, 1, file->bytes, stdout) == file->bytes;
+    }
+    mode_t mode;
+    bool exists;
+    if (!write_can_rename(file, &exists, &mode)) {
+        return write_directly(file);
+    }
     char *target = exists ? realpath(file->path, NULL) : cli_format("%s", file->path);
-    bool is_good =
-        target && write_renamed(file, target, exists ? old.st_mode & 07777 : (mode_t)0666 & ~mask);
+    bool is_good = target && write_renamed(file, target, mode);
     int error = errno;
     free(target);
     errno = error;
@@ -199,4 +218,79 @@ int write_end(struct write_file *file) {
     free(file->text);
     file->text = NULL;
     return code;
+}
+
+/* ---- large documents ------------------------------------------------------------------------- */
+
+/* Opens a new file next to the target. Returns its descriptor, or -1 with errno. */
+static int open_fresh(struct write_file *file, bool exists, mode_t mode) {
+    file->target = exists ? realpath(file->path, NULL) : cli_format("%s", file->path);
+    if (!file->target) {
+        return -1;
+    }
+    file->fresh = write_fresh_name(file->target);
+    int fd = mkostemp(file->fresh, O_CLOEXEC);
+    if (fd < 0 || fchmod(fd, mode) != 0) {
+        int error = errno;
+        if (fd >= 0) {
+            close(fd);
+            unlink(file->fresh);
+        }
+        free(file->fresh);
+        file->fresh = NULL;
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+int write_open(struct write_file *file) {
+    bool exists = false;
+    mode_t mode;
+    int code = write_check(file);
+    if (code) {
+        return code;
+    }
+    if (write_is_stdout(file->path)) {
+        file->stream = stdout;
+        return CLI_OK;
+    }
+    bool can_rename = write_can_rename(file, &exists, &mode);
+    int fd = can_rename ? open_fresh(file, exists, mode) : -1;
+    /* A folder in which no file can be created may have a file that can be written. */
+    if (fd < 0 && (!can_rename || (exists && (errno == EACCES || errno == EPERM)))) {
+        fd = open(file->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    }
+    file->stream = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (!file->stream) {
+        code = write_fail(file->path, strerror(errno));
+        free(file->target);
+        file->target = NULL;
+    }
+    return code;
+}
+
+int write_close(struct write_file *file) {
+    bool is_stdout = write_is_stdout(file->path), is_good = !ferror(file->stream);
+    errno = 0;
+    is_good = fflush(file->stream) == 0 && is_good;
+    int error = errno;
+    if (!is_stdout && fclose(file->stream) != 0) {
+        error = errno;
+        is_good = false;
+    }
+    file->stream = NULL;
+    if (is_good && file->fresh && rename(file->fresh, file->target) != 0) {
+        error = errno;
+        is_good = false;
+    }
+    if (!is_good && file->fresh) {
+        unlink(file->fresh);
+    }
+    free(file->fresh);
+    free(file->target);
+    file->fresh = file->target = NULL;
+    return is_good ? CLI_OK
+                   : write_fail(is_stdout ? "to standard output" : file->path,
+                                error ? strerror(error) : "a write failed");
 }

@@ -4,7 +4,8 @@
  *
  * A command checks all its files with write_check before its work. Then it composes each document
  * in memory and writes it with write_end, which replaces the file in one step: after a failure an
- * earlier file is as before. "-" is standard output. */
+ * earlier file is as before. A large document is written as it is composed, with write_open and
+ * write_close, which replace the file in one step, too. "-" is standard output. */
 #ifndef ACRE_CLI_WRITE_FILE_H
 #define ACRE_CLI_WRITE_FILE_H
 
@@ -20,6 +21,8 @@ enum write_kind {
     WRITE_PAGE,       /* index.html of acre demo */
     WRITE_TRACE,      /* acre trace --pack */
     WRITE_RUN,        /* acre run --json */
+    WRITE_REPORT,     /* acre report */
+    WRITE_EXPORT,     /* acre export, where the format has room for a name */
     WRITE_PROMETHEUS, /* acre stats and acre ps, --prometheus --output */
     WRITE_SNAPSHOT    /* acre snapshot */
 };
@@ -33,6 +36,7 @@ struct write_file {
     FILE *stream; /* between write_begin and write_end */
     char *text;
     size_t bytes;
+    char *fresh, *target; /* between write_open and write_close: a new file, and what it replaces */
 };
 
 /* Returns true if the path is "-", standard input or output. */
@@ -46,5 +50,11 @@ FILE *write_begin(struct write_file *file);
 /* Writes the document to its file, after a second check. Returns CLI_OK, or CLI_CANNOT after a
  * message. */
 int write_end(struct write_file *file);
+
+/* Checks the file and begins a document that is written while it is composed. Returns CLI_OK, or
+ * CLI_CANNOT after a message. */
+int write_open(struct write_file *file);
+/* Ends the document and replaces the file. Returns as write_end. */
+int write_close(struct write_file *file);
 
 #endif

@@ -105,7 +105,7 @@ set(long_tests test_heap_registers test_cli_bench test_counted_mem test_cli_demo
 # These tests have one thread, or only threads that other tests have too, so the thread sanitizer
 # would find nothing new in them.
 set(not_for_tsan "^(fuzz_|example_|test_place|test_counted_|test_heap_core|test_space_model|test_trace_code|\
-.*_lanes$|test_cli_(bad_input|bench|demo|docs|doctor|help|info|oom_report|plan|stats|streams|top|trace)|\
+.*_lanes$|test_cli_(bad_input|bench|demo|docs|doctor|help|info|oom_report|plan|report|stats|streams|top|trace)|test_page_|\
 test_soft_heap_room)")
 
 # acre_test_run(NAME AREA COMMAND...)
@@ -307,7 +307,7 @@ if(NOT ACRE_GPU_TESTS)
     list(FILTER scripts EXCLUDE REGEX "/tests/gpu/")
 endif()
 if(NOT TARGET acre_cli)
-    list(FILTER scripts EXCLUDE REGEX "/tests/cli/")
+    list(FILTER scripts EXCLUDE REGEX "/tests/(cli|page)/")
 endif()
 if(NOT standin_areas)
     list(FILTER scripts EXCLUDE REGEX "/tests/(standin/|cli/test_cli_run)")

@@ -34,8 +34,9 @@ else()
     list(REMOVE_ITEM tool_sources ${screen_sources})
     message(STATUS "acre top is built without its live view: ncurses (libncurses-dev) not found")
 endif()
+include(cmake/page.cmake) # the page of `acre report`
 # The tool places buffers of a file with the library's placer, which the library does not export.
-add_executable(acre_cli ${tool_sources} $<TARGET_OBJECTS:acre_pure_objects>)
+add_executable(acre_cli ${tool_sources} ${page_source} $<TARGET_OBJECTS:acre_pure_objects>)
 set_target_properties(acre_cli PROPERTIES OUTPUT_NAME acre)
 target_compile_definitions(acre_cli PRIVATE _GNU_SOURCE)
 # Results of `acre bench` name the commit.

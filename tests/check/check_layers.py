@@ -71,7 +71,7 @@ LENGTH_KINDS = (".c", ".h", ".cu", ".cuh", ".hpp", ".cpp", ".py", ".js", ".sh")
 UNIQUE_KINDS = LENGTH_KINDS
 NOT_UNIQUE = ["README*", "__init__.py", "CMakeLists.txt"]
 SOURCE_KINDS = (".c", ".h", ".cu", ".cuh", ".hpp", ".cpp", ".S")
-SKIPPED_DIRS = {".git", "build", ".sysroot", "acre-demo", "__pycache__"}
+SKIPPED_DIRS = {".git", "build", ".sysroot", ".deps", "acre-demo", "__pycache__"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 

@@ -13,7 +13,7 @@ list_files() {
     if [ -d .git ] && git rev-parse >/dev/null 2>&1; then
         git ls-files -co --exclude-standard
     else
-        find . \( -name .git -o -name build -o -name .sysroot \) -prune -o -type f -print |
+        find . \( -name .git -o -name build -o -name .sysroot -o -name .deps \) -prune -o -type f -print |
             sed 's:^\./::'
     fi
 }

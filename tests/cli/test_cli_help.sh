@@ -6,7 +6,7 @@
 run "$acre" --help
 expect_rc 0
 expect_no_err
-for word in info doctor demo replay plan bench trace stats run Examples: ACRE_SOFT_BYTES NO_COLOR 'Exit status'; do
+for word in info doctor demo replay plan bench trace export stats run Examples: ACRE_SOFT_BYTES NO_COLOR 'Exit status'; do
     expect_out "$word"
 done
 cp "$out" "$work/help"
@@ -56,7 +56,7 @@ run "$acre" reply
 expect_rc 64
 expect_no_out
 expect_err "there is no command 'reply'; did you mean 'replay'"
-expect_err 'info, doctor, demo, replay, plan, bench, trace, stats, top, ps, snapshot, symbolize, run, limit'
+expect_err 'info, doctor, demo, replay, plan, bench, trace, report, export, stats, top, ps, snapshot, symbolize, run, limit'
 
 run "$acre" "$(head -c 5000 /dev/zero | tr '\0' x)"
 expect_rc 64

@@ -1,8 +1,9 @@
-# The readers of traces, plans and statistics, and both sides of the share protocol, run on the stored
-# inputs in corpus*/ and on mutations of them, through the entry points that libFuzzer calls. libFuzzer's
-# own programs (fuzz_events, fuzz_plan, fuzz_share, fuzz_stats) are built on request, where the compiler is
-# a clang that has libFuzzer.
-file(GLOB reader_sources CONFIGURE_DEPENDS cli/events*.c cli/trace_*.c cli/wishes_*.c)
+# The readers of traces, plans, pickles and statistics, the analysis of reports, and both sides of the share protocol, run on the
+# stored inputs in corpus*/ and on mutations of them, through the entry points that libFuzzer calls.
+# libFuzzer's own programs (fuzz_events, fuzz_pickle, ...) are built on
+# request, where the compiler is a clang that has libFuzzer.
+file(GLOB reader_sources CONFIGURE_DEPENDS cli/events*.c cli/trace_*.c cli/wishes_*.c
+    cli/number_map.c cli/pickle_*.c cli/ranges.c)
 file(GLOB picture_sources CONFIGURE_DEPENDS cli/picture*.c cli/svg.c)
 file(GLOB share_sources CONFIGURE_DEPENDS src/share/*.c)
 list(APPEND reader_sources ${shared_with_tool})
@@ -23,23 +24,31 @@ function(acre_fuzz_program name)
 endfunction()
 
 set(fuzz_events_sources tests/fuzz/fuzz_events.c ${reader_sources})
+set(fuzz_pickle_sources tests/fuzz/fuzz_pickle.c ${reader_sources})
 set(fuzz_plan_sources tests/fuzz/fuzz_plan.c ${reader_sources} ${picture_sources})
 # src/share is compiled again, so that libFuzzer sees its branches; the rest comes from acre_test.
 set(fuzz_share_sources tests/fuzz/fuzz_share.c ${share_sources})
+file(GLOB report_sources CONFIGURE_DEPENDS cli/report_source.c cli/report_count.c cli/report_levels.c
+    cli/report_blocks.c cli/report_plan.c cli/accounts.c cli/show_text.c cli/show_stack.c cli/frames.c)
+set(fuzz_report_sources tests/fuzz/fuzz_report.c ${reader_sources} ${report_sources})
 set(fuzz_stats_sources tests/fuzz/fuzz_stats.c cli/stats_read.c src/watch/publish_folder.c)
 set(fuzz_events_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus)
+set(fuzz_pickle_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_pickle)
 set(fuzz_plan_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_plan)
+set(fuzz_report_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus) # the same files become reports
 set(fuzz_share_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_share)
 set(fuzz_stats_corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_stats)
 set(fuzz_events_mutations 3000)
+set(fuzz_pickle_mutations 2000)
 set(fuzz_plan_mutations 1000)
+set(fuzz_report_mutations 1000)
 set(fuzz_share_mutations 150)
 if(ACRE_SANITIZE) # where an input takes ten times as long
     set(fuzz_share_mutations 40)
 endif()
 set(fuzz_stats_mutations 300)
 
-foreach(name fuzz_events fuzz_plan fuzz_share fuzz_stats)
+foreach(name fuzz_events fuzz_pickle fuzz_plan fuzz_report fuzz_share fuzz_stats)
     acre_fuzz_program(${name}_plain tests/fuzz/fuzz_main.c ${${name}_sources})
     acre_test_run(${name}_corpus fuzz $<TARGET_FILE:${name}_plain> ${${name}_corpus})
     acre_test_run(${name}_mutations fuzz $<TARGET_FILE:${name}_plain>

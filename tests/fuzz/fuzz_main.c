@@ -1,7 +1,7 @@
 /* Runs stored inputs through the fuzzed entry point, without libFuzzer: each as it is, and as many
  * mutations of it as are asked for.
  *
- *   fuzz_{events,plan,share,stats}_plain [--mutate N] [--seed S] [--keep FILE] FILE_OR_FOLDER...
+ *   fuzz_NAME_plain [--mutate N] [--seed S] [--keep FILE] FILE_OR_FOLDER...
  *
  * The same seed gives the same mutations. --keep writes each input to FILE before it is tried, so
  * that after a crash FILE is the one that did it. */
