@@ -21,7 +21,7 @@ struct folded {
 
 static void folded_add(struct folded *folded, uint32_t tag, uint32_t stack, uint64_t bytes) {
     uint64_t key = (uint64_t)tag << 32 | stack, place = number_map_get(&folded->places, key);
-    if (!place) {
+    if (place == 0 || place > folded->count) {
         if (folded->count == folded->room) {
             folded->room = folded->room ? 2 * folded->room : 256;
             struct folded_sum *longer = cli_alloc(folded->room * sizeof *longer);

@@ -57,22 +57,23 @@ static size_t paints_make(const struct events *events, struct range_paint *paint
     return count;
 }
 
-/* Adds a range. Mapped pages of a stream next to each other are one segment; a segment that the
- * allocator got in one piece stays one. */
-static void segment_add(struct export_segments *segments, const struct range *range,
-                        const struct event *event) {
-    struct export_segment *last = segments->count ? &segments->list[segments->count - 1] : NULL;
+/* Adds a range to a list that has room for it, and returns the new count. Mapped pages of a stream
+ * next to each other are one segment; a segment that the allocator got in one piece stays one. */
+static size_t segment_add(struct export_segment *list, size_t count, const struct range *range,
+                          const struct event *event) {
+    struct export_segment *last = &list[count ? count - 1 : 0];
     struct export_segment next = {.address = range->begin % SEGMENT_ADDRESSES,
                                   .bytes = range->end - range->begin,
                                   .stream = event ? event->stream : 0,
                                   .device = (uint8_t)(range->begin >> 56),
                                   .is_pages = !event || event->note == EVENT_NOTE_MAP};
-    if (last && last->is_pages && next.is_pages && last->device == next.device &&
+    if (count && last->is_pages && next.is_pages && last->device == next.device &&
         last->stream == next.stream && last->address + last->bytes == next.address) {
         last->bytes += next.bytes;
-        return;
+        return count;
     }
-    segments->list[segments->count++] = next;
+    list[count] = next;
+    return count + 1;
 }
 
 static int block_compare(const void *a, const void *b) {
@@ -132,10 +133,12 @@ void export_segments_find(const struct events *events, struct export_segments *s
     struct range *ranges;
     *segments = (struct export_segments){0};
     size_t found = ranges_paint(paints, paints_make(events, paints, events_of), &ranges);
-    segments->list = cli_alloc(found * sizeof *segments->list);
+    struct export_segment *list = cli_alloc(found * sizeof *list);
     for (size_t i = 0; i < found; i++) {
-        segment_add(segments, &ranges[i], events_of[ranges[i].owner]);
+        segments->count =
+            segment_add(list, segments->count, &ranges[i], events_of[ranges[i].owner]);
     }
+    segments->list = list;
     free(ranges);
     free(paints);
     free(events_of);
