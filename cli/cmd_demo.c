@@ -12,6 +12,8 @@ static const uint64_t DEMO_ROOM = (uint64_t)512 << 20; /* for the parts of demo_
 /* The state of a run besides its result. Streams and events are NULL until they are created. */
 struct demo {
     const char *device_name;
+    const char *folder; /* for the page */
+    bool force;         /* replaces files that acre did not write */
     acre_device *device;
     acre_stream streams[2];
     acre_event events[DEMO_HANDOVERS];
@@ -211,12 +213,17 @@ static acre_status demo_programs(struct demo *demo) {
     if (status == ACRE_OK) {
         status = demo_share(demo->device, name, &result->parts[result->part_count++], &demo->doing);
     }
+    (void)acre_trim(demo->device); /* cached chunks would be missing from the trace */
+    bool is_traced = status == ACRE_OK && demo_report_begin(demo->folder);
     if (status == ACRE_OK) {
         status = demo_train(demo->device, &result->parts[result->part_count++], &demo->doing);
     }
     if (status == ACRE_OK) {
         status = demo_limit(demo->device, &result->parts[result->part_count++], &result->oom_report,
                             &demo->doing);
+    }
+    if (is_traced) {
+        result->report = demo_report_end(demo->folder, demo->force);
     }
     return status;
 }
@@ -314,7 +321,11 @@ static void demo_print_table(const struct demo_result *result, const char *page)
         cli_table_cell(&table, CLI_PLAIN, "%s", part->text);
     }
     cli_table_end(&table);
-    printf("\nPage with the results: %s\n", page);
+    printf("\n");
+    if (result->report) {
+        printf("What it did with memory: %s\n", result->report);
+    }
+    printf("Page with the results: %s\n", page);
 }
 
 static json_t *demo_growth_json(const struct demo_growth *growth) {
@@ -373,6 +384,7 @@ static void demo_print_json(const struct demo_result *result, const char *folder
 static void demo_drop(struct demo_result *result) {
     wishes_free(&result->plan.wishes);
     free(result->oom_report);
+    free(result->report);
 }
 
 int cmd_demo(int argc, char **argv) {
@@ -395,43 +407,49 @@ int cmd_demo(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], DEMO_SHARE_PROGRAM) == 0) {
         return demo_share_program(argv[2], argv[3]);
     }
-    cli_parse_args(argc, argv, options,
-                   "Tries every part of acre on one device and writes a page with the results.\v"
-                   "Parts:\n"
-                   "  device              opens the device\n"
-                   "  streams and events  two streams wait for each other\n"
-                   "  kinds of memory     copies through registered, device, pinned, mapped,\n"
-                   "                      managed and pageable memory\n"
-                   "  copies              bandwidth of pinned and pageable copies\n"
-                   "  pool                allocates and frees in stream order; compared with\n"
-                   "                      malloc\n"
-                   "  growing array       grows in place; compared with allocating and copying\n"
-                   "  plan                packs the buffers of a training step\n"
-                   "  malloc in a kernel  every thread makes a node of a list\n"
-                   "  sharing             another process maps an array\n"
-                   "  tags and realloc    training steps; a buffer that grows\n"
-                   "  limit and report    a request that a limit refuses, and why\n"
-                   "  CUDA's own calls    runs a program of the CUDA runtime on a soft device\n"
-                   "  limbo and trim      retries a destroy that failed\n"
-                   "\n"
-                   "The page index.html shows the device, the results, a timeline of the two\n"
-                   "streams, the bandwidth of copies, the growing array and the plan. It is\n"
-                   "complete in one file. The picture of the plan is also in plan.svg. Files with\n"
-                   "these names are replaced only if acre wrote them, unless --force is given.\n"
-                   "\n"
-                   "Examples:\n"
-                   "  acre demo\n"
-                   "  acre demo --device soft --output /tmp/demo\n"
-                   "  acre demo --json | jq '.parts[] | select(.ok | not)'\n"
-                   "\n"
-                   "Exit status:\n"
-                   "  0   all parts worked\n"
-                   "  1   a part failed\n"
-                   "  2   the demo could not run, or could not write the page\n"
-                   "  64  wrong usage\n",
-                   &args);
-    struct demo demo = {.device_name = args.device ? args.device : "auto", .result = &result};
+    cli_parse_args(
+        argc, argv, options,
+        "Tries every part of acre on one device and writes a page with the results.\v"
+        "Parts:\n"
+        "  device              opens the device\n"
+        "  streams and events  two streams wait for each other\n"
+        "  kinds of memory     copies through registered, device, pinned, mapped,\n"
+        "                      managed and pageable memory\n"
+        "  copies              bandwidth of pinned and pageable copies\n"
+        "  pool                allocates and frees in stream order; compared with\n"
+        "                      malloc\n"
+        "  growing array       grows in place; compared with allocating and copying\n"
+        "  plan                packs the buffers of a training step\n"
+        "  malloc in a kernel  every thread makes a node of a list\n"
+        "  sharing             another process maps an array\n"
+        "  tags and realloc    training steps; a buffer that grows\n"
+        "  limit and report    a request that a limit refuses, and why\n"
+        "  CUDA's own calls    runs a program of the CUDA runtime on a soft device\n"
+        "  limbo and trim      retries a destroy that failed\n"
+        "\n"
+        "The page index.html shows the device, the results, a timeline of the two\n"
+        "streams, the bandwidth of copies, the growing array and the plan. It is\n"
+        "complete in one file. The picture of the plan is also in plan.svg. report.html\n"
+        "is what 'acre report' makes of demo.trace, a trace of the training steps.\n"
+        "Files with these names are replaced only if acre wrote them, unless --force\n"
+        "is given.\n"
+        "\n"
+        "Examples:\n"
+        "  acre demo\n"
+        "  acre demo --device soft --output /tmp/demo\n"
+        "  acre demo --json | jq '.parts[] | select(.ok | not)'\n"
+        "\n"
+        "Exit status:\n"
+        "  0   all parts worked\n"
+        "  1   a part failed\n"
+        "  2   the demo could not run, or could not write the page\n"
+        "  64  wrong usage\n",
+        &args);
     const char *folder = args.output ? args.output : "acre-demo";
+    struct demo demo = {.device_name = args.device ? args.device : "auto",
+                        .folder = folder,
+                        .force = args.force,
+                        .result = &result};
     if (demo_page_check(folder, args.force) != CLI_OK) {
         return CLI_CANNOT;
     }

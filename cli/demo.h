@@ -61,6 +61,7 @@ struct demo_result {
     struct demo_growth growth;
     struct demo_plan plan;
     char *oom_report;        /* text; NULL: none */
+    char *report;            /* path of the report about the demo; NULL: none */
     double clock_slack_ns;   /* uncertainty of the offset between the two clocks */
     acre_device_stats stats; /* of the last open device, before it was closed */
 };
@@ -99,6 +100,13 @@ int demo_share_program(const char *device_name, const char *path);
 void demo_cuda(struct demo_part *part);
 int demo_cuda_program(void);
 
+/* In demo_report.c: begins a trace in the folder; and ends it and writes <folder>/report.html.
+ * Return false, or NULL, if there is no report; the caller frees the path. */
+bool demo_report_begin(const char *folder);
+char *demo_report_end(const char *folder, bool force);
+
+/* Creates the folder and its parents. Returns false after a message. */
+bool demo_page_folder(const char *folder);
 /* Checks whether the page may be written: write_file.h says which files are replaced. Returns
  * CLI_OK, or CLI_CANNOT after a message. */
 int demo_page_check(const char *folder, bool force);

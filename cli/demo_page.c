@@ -452,6 +452,14 @@ static int page_make_folders(const char *folder) {
     return result;
 }
 
+static void page_report(FILE *out, const struct demo_result *result) {
+    if (result->report) {
+        fputs("<p class=\"note\">What the training steps of this demo did with memory: "
+              "<a href=\"report.html\">report.html</a>, by <code>acre report</code>.</p>\n",
+              out);
+    }
+}
+
 static void page_oom(FILE *out, const struct demo_result *result) {
     if (!result->oom_report) {
         return;
@@ -468,6 +476,7 @@ static void page_write(const struct demo_result *result, FILE *out) {
     fputs(page_head, out);
     page_device(out, result);
     page_parts(out, result);
+    page_report(out, result);
     page_timeline(out, result);
     page_copies(out, result);
     page_growth(out, result);
@@ -519,10 +528,17 @@ static int page_write_files(const struct demo_result *result, const char *folder
     return code;
 }
 
+bool demo_page_folder(const char *folder) {
+    if (page_make_folders(folder) != 0) {
+        cli_say("cannot create the folder %s: %s", folder, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
 char *demo_page_write(const struct demo_result *result, const char *folder, bool force) {
     bool is_stdout = write_is_stdout(folder);
-    if (!is_stdout && page_make_folders(folder) != 0) {
-        cli_say("cannot create the folder %s: %s", folder, strerror(errno));
+    if (!is_stdout && !demo_page_folder(folder)) {
         return NULL;
     }
     char *path = is_stdout ? cli_format("-") : cli_format("%s/index.html", folder);

@@ -91,6 +91,9 @@ static int events_choose(const char *path, const unsigned char *bytes, size_t co
     if (pickle_is(bytes, count)) {
         return events_read_torch(path, bytes, count, events);
     }
+    if (events_is_snapshot(bytes, count)) {
+        return events_read_snapshot(path, bytes, count, events);
+    }
     return events_refuse(path, 1, 1,
                          "this is not a trace: the first line is neither "
                          "Thread,Time,Action,Pointer,Size,Stream nor id,lower,upper,size");

@@ -1,8 +1,8 @@
 /* Allocations and frees read from a file, in one form for all trace formats.
  *
  * The contents of a file determine its format, not its name: RMM's CSV log, lifetimes as CSV,
- * acre's own trace, or a memory snapshot of PyTorch, each optionally compressed with gzip. Readers
- * get the whole file in memory and trust no byte of it. They report errors as
+ * acre's own trace, or a memory snapshot of PyTorch or acre, each optionally compressed with gzip.
+ * Readers get the whole file in memory and trust no byte of it. They report errors as
  * "file:line:column: what". */
 #ifndef ACRE_CLI_EVENTS_H
 #define ACRE_CLI_EVENTS_H
@@ -58,7 +58,7 @@ struct event_stack {
 };
 
 struct events {
-    const char *format; /* "rmm", "lifetimes", "acre", "torch" */
+    const char *format; /* "rmm", "lifetimes", "acre", "torch", "snapshot" */
     struct event *list; /* in the order in which they happened */
     size_t count, room;
     char **tag_names;
@@ -135,5 +135,8 @@ int events_read_acre(const char *path, const unsigned char *bytes, size_t count,
                      struct events *events);
 int events_read_torch(const char *path, const unsigned char *bytes, size_t count,
                       struct events *events);
+int events_read_snapshot(const char *path, const unsigned char *bytes, size_t count,
+                         struct events *events);
+bool events_is_snapshot(const unsigned char *bytes, size_t count);
 
 #endif

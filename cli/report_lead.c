@@ -73,9 +73,20 @@ static void lead_shorten(char *name) {
     memcpy(name + bytes, "...", 4);
 }
 
+/* Says who holds the most, if that is a tenth of the peak at least: less explains nothing. */
+static void lead_who(const struct report *report, FILE *out) {
+    uint64_t held = 0;
+    char *holder = report->peak_bytes ? lead_holder(report, &held) : NULL;
+    if (holder && held >= report->peak_bytes / 10) {
+        lead_shorten(holder);
+        fprintf(out, "; %.0f %% of it held by %s",
+                100.0 * (double)held / (double)report->peak_bytes, holder);
+    }
+    free(holder);
+}
+
 static void lead_peak(const struct report *report, FILE *out) {
     char bytes[CLI_NUMBER_BYTES], time[CLI_NUMBER_BYTES];
-    uint64_t held = 0;
     if (report->peak_bytes == 0) {
         fprintf(out, "No allocation was recorded");
         return;
@@ -87,13 +98,7 @@ static void lead_peak(const struct report *report, FILE *out) {
         snprintf(time, sizeof time, "step %" PRIu64, report->peak_ns);
     }
     fprintf(out, "Peak %s at %s", cli_bytes(report->peak_bytes, bytes), time);
-    char *holder = lead_holder(report, &held);
-    if (holder) {
-        lead_shorten(holder);
-        fprintf(out, "; %.0f %% of it held by %s",
-                100.0 * (double)held / (double)report->peak_bytes, holder);
-        free(holder);
-    }
+    lead_who(report, out);
 }
 
 static void lead_failures(const struct report *report, FILE *out) {
@@ -121,14 +126,17 @@ static void lead_failures(const struct report *report, FILE *out) {
     fprintf(out, ".");
 }
 
-char *report_lead(const struct report *report) {
-    char bytes[CLI_NUMBER_BYTES], *text = NULL;
-    size_t count = 0;
-    FILE *out = open_memstream(&text, &count);
-    if (!out) {
-        cli_say("out of memory");
-        exit(CLI_CANNOT);
-    }
+/* A snapshot is one moment: the peak is what is live. */
+static void lead_snapshot(const struct report *report, FILE *out) {
+    char bytes[CLI_NUMBER_BYTES];
+    fprintf(out, "%s live in %" PRIu64 " block%s", cli_bytes(report->live_bytes, bytes),
+            report->live_blocks, report->live_blocks == 1 ? "" : "s");
+    lead_who(report, out);
+    fprintf(out, "; %s reserved.", cli_bytes(report->reserved_peak, bytes));
+}
+
+static void lead_trace(const struct report *report, FILE *out) {
+    char bytes[CLI_NUMBER_BYTES];
     lead_peak(report, out);
     if (report->reserved_peak) {
         fprintf(out, "; %s reserved", cli_bytes(report->reserved_peak, bytes));
@@ -138,6 +146,21 @@ char *report_lead(const struct report *report) {
         fprintf(out, " At the end, %s in %" PRIu64 " block%s %s still live.",
                 cli_bytes(report->live_bytes, bytes), report->live_blocks,
                 report->live_blocks > 1 ? "s" : "", report->live_blocks > 1 ? "are" : "is");
+    }
+}
+
+char *report_lead(const struct report *report) {
+    char *text = NULL;
+    size_t count = 0;
+    FILE *out = open_memstream(&text, &count);
+    if (!out) {
+        cli_say("out of memory");
+        exit(CLI_CANNOT);
+    }
+    if (strcmp(report->source->format, "snapshot") == 0) {
+        lead_snapshot(report, out);
+    } else {
+        lead_trace(report, out);
     }
     if (fclose(out) != 0) {
         cli_say("out of memory");

@@ -164,6 +164,20 @@ static acre_status region_by_some_block(struct acre__region *region, size_t byte
     return region_by_block(region, acre__round_up(bytes, (size_t)2 << 20), alignment);
 }
 
+/* Tells compute-sanitizer about the memory (watch/regions.h). */
+static void region_register(const struct acre__region *region, int is_new) {
+    acre_device *dev = region->arena->setup.dev;
+    struct acre__current current;
+    const char *what;
+    if (!acre__regions_are_on() || acre__device_push(dev, &current, &what) != CUDA_SUCCESS)
+        return;
+    if (is_new)
+        acre__regions_add_heap(region->mem, region->mem_bytes);
+    else
+        acre__regions_end_heap(region->mem);
+    acre__device_pop(dev, &current);
+}
+
 /* ---- both kinds ---- */
 
 acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t alignment,
@@ -179,7 +193,7 @@ acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t al
         return status;
     }
     if (region->mem) {
-        acre__regions_add_heap(region->mem, region->mem_bytes);
+        region_register(region, 1);
         acre__arena_count_held(arena, region->mem_bytes, 0);
         arena->made++;
     }
@@ -254,7 +268,7 @@ void acre__region_end(struct acre__region *region) {
         (void)acre__book_remove(arena->setup.dev, (void *)(uintptr_t)region->range.at,
                                 ACRE__OWNED_BY_POOL, &status);
     if (region->mem) {
-        acre__regions_end_heap(region->mem);
+        region_register(region, 0);
         acre__arena_count_held(arena, 0, region->mem_bytes);
         arena->ended++;
         acre__book_pass_on(region->pinned, ACRE__OWNED_BY_MEM);

@@ -77,14 +77,15 @@ struct acre_pool {
     uint64_t overruns, late_writes;
     struct acre__tree uses; /* by address: struct acre__pool_use */
     uint64_t refills, spills, events, waits;
-    struct acre__trace_pool trace;          /* set at creation: its name in traces */
-    struct acre__stats_row *row;            /* set at creation: for ACRE_STATS, or NULL */
-    acre_pool_stats exported;               /* statistics when they were last counted */
-    uint64_t export_due_ns;                 /* when to count them again (pool_watch.c) */
-    uint64_t idle_bytes, idle_blocks;       /* used but not live when they were counted */
-    _Atomic uint64_t look_due_ns;           /* when a hit looks at `export_due_ns` again */
-    uint64_t used;                          /* bytes of slots that are live or in thread caches */
-    uint64_t used_blocks;                   /* number of those slots */
+    struct acre__trace_pool trace;    /* set at creation: its name in traces */
+    struct acre__stats_row *row;      /* set at creation: for ACRE_STATS, or NULL */
+    acre_pool_stats exported;         /* statistics when they were last counted */
+    uint64_t export_due_ns;           /* when to count them again (pool_watch.c) */
+    uint64_t idle_bytes, idle_blocks; /* used but not live when they were counted */
+    _Atomic uint64_t
+        look_due;         /* when a hit looks at `export_due_ns` again, in units of its clock */
+    uint64_t used;        /* bytes of slots that are live or in thread caches */
+    uint64_t used_blocks; /* number of those slots */
     uint64_t soft_limit_bytes, limit_bytes; /* limits of `used`; 0: none */
     uint64_t soft_mark;                     /* the pool releases memory when `used` exceeds this */
     uint64_t over_soft;                     /* times that `used` exceeded `soft_mark` */

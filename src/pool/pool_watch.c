@@ -6,10 +6,12 @@
  * store the rest. */
 #include "pool/pool_watch.h"
 
+#include <pthread.h>
 #include <time.h>
 
 #include "base/atomic.h"
 #include "pool/pool_tag.h"
+#include "watch/trace_clock.h"
 
 enum { EXPORT_LEAST_NS = 20000000, EXPORT_SHARE = 50 };
 
@@ -28,6 +30,19 @@ static uint64_t watch_clock_ns(clockid_t clock) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* The processor's counter: reading the system's clock takes up to 0.4 us in a virtual machine. */
+static struct {
+    pthread_once_t once;
+    struct acre__clock clock;
+    uint64_t pause; /* EXPORT_LEAST_NS in units of the clock */
+} look = {.once = PTHREAD_ONCE_INIT};
+
+static void look_begin(void) {
+    acre__clock_open(&look.clock);
+    uint64_t rate = look.clock.rate ? look.clock.rate : (uint64_t)1 << 32;
+    look.pause = (uint64_t)((double)EXPORT_LEAST_NS * 4294967296.0 / (double)rate);
+}
+
 /* ---- creation and end ---- */
 
 const char *acre__pool_kind_name(acre_kind kind) {
@@ -38,12 +53,26 @@ const char *acre__pool_kind_name(acre_kind kind) {
 void acre__pool_watch_begin(acre_pool *pool) {
     acre__trace_pool_init(&pool->trace, "%s %s%s", pool->dev->label,
                           acre__pool_kind_name(pool->kind), pool->is_default ? " default" : "");
+    if (acre__stats_is_on())
+        pthread_once(&look.once, look_begin);
     pool->row = acre__stats_row_take(ACRE__STATS_POOL, pool->trace.id, pool->trace.name);
 }
 
 void acre__pool_watch_end(acre_pool *pool) {
     acre__stats_row_give(pool->row);
     pool->row = NULL;
+}
+
+/* ---- regions of NVTX (watch/regions.h) ---- */
+
+/* The tool behind NVTX looks at the current context. */
+static void region_change(acre_device *dev, const void *before, const void *p, size_t bytes) {
+    struct acre__current current;
+    const char *what;
+    if (acre__device_push(dev, &current, &what) != CUDA_SUCCESS)
+        return;
+    acre__regions_change(before, p, bytes);
+    acre__device_pop(dev, &current);
 }
 
 /* ---- calls ---- */
@@ -66,10 +95,10 @@ static const struct acre__what *what_of(const acre_pool *pool) {
 /* No lock held: stores the statistics if that was not done for some time. Hits may be all that a
  * program does. */
 static void watch_look(acre_pool *pool) {
-    uint64_t now_ns = watch_clock_ns(CLOCK_MONOTONIC_COARSE);
-    if (now_ns < acre__load(&pool->look_due_ns, memory_order_relaxed))
+    uint64_t now = acre__clock_units(&look.clock);
+    if (now < acre__load(&pool->look_due, memory_order_relaxed))
         return;
-    acre__store(&pool->look_due_ns, now_ns + EXPORT_LEAST_NS, memory_order_relaxed);
+    acre__store(&pool->look_due, now + look.pause, memory_order_relaxed);
     acre__pool_export(pool);
 }
 
@@ -92,8 +121,8 @@ void acre__pool_watch_alloc(acre_pool *pool, size_t bytes, acre_stream stream, a
         stack = acre__origin_add(p, bytes, what_of(pool), pool, pool->dev->label);
     if (stack)
         acre__origin_stream(p, stream);
-    if (status == ACRE_OK)
-        acre__regions_add(p, bytes);
+    if (status == ACRE_OK && acre__regions_are_on())
+        region_change(pool->dev, NULL, p, bytes);
     if (!acre__trace_is_on())
         return;
     if (status == ACRE_OK)
@@ -121,26 +150,29 @@ static acre_pool *trace_free(const void *p, acre_stream stream) {
     return pool;
 }
 
-/* Ends the region of a block before another thread can get its memory. Returns the bytes of the
- * block; 0 if it is not live, and the free will fail. */
-static size_t region_end(const void *p) {
+/* Ends the region of a block before another thread can get its memory. Sets `region_bytes` to the
+ * bytes of the block; 0 if it is not live, and the free will fail. */
+static void region_end(struct acre__pool_watched *watched, const void *p) {
     struct acre__pool_cache *cache = acre__cache_self();
     size_t bytes = 0;
     acre__reader_enter(cache);
     struct acre__slab *slab = p ? acre__pool_table_find(p) : NULL;
     const acre__slot_state *state = slab ? acre__slab_state(slab, p) : NULL;
     uint32_t value = state ? acre__load(state, memory_order_relaxed) : 0;
-    if (value & ACRE__SLOT_LIVE)
+    if (value & ACRE__SLOT_LIVE) {
         bytes = acre__slab_asked(slab, value);
+        watched->region_dev = slab->pool->dev;
+    }
     acre__reader_leave(cache);
+    watched->region_bytes = bytes;
     if (bytes)
-        acre__regions_end(p);
-    return bytes;
+        region_change(watched->region_dev, p, NULL, 0);
 }
 
 struct acre__pool_watched acre__pool_watch_free(const void *p, acre_stream stream) {
     struct acre__pool_watched watched = {.is_marked = acre__origin_free(p)};
-    watched.region_bytes = acre__regions_are_on() ? region_end(p) : 0;
+    if (acre__regions_are_on())
+        region_end(&watched, p);
     watched.pool = acre__trace_is_on() ? trace_free(p, stream) : NULL;
     watched.counted = acre__stats_is_on() ? pool_of(p) : NULL;
     return watched;
@@ -151,7 +183,7 @@ acre_status acre__pool_watch_freed(const struct acre__pool_watched *watched, con
     if (status)
         acre__origin_unfree(p, watched->is_marked);
     if (status && watched->region_bytes)
-        acre__regions_add(p, watched->region_bytes);
+        region_change(watched->region_dev, NULL, p, watched->region_bytes);
     if (status && watched->pool)
         acre__trace_free_refused(&watched->pool->trace, p, stream, status);
     if (!status && watched->counted && watched->counted->row)
@@ -161,13 +193,10 @@ acre_status acre__pool_watch_freed(const struct acre__pool_watched *watched, con
 
 void acre__pool_watch_realloc(acre_pool *pool, const void *before, const void *p, size_t bytes,
                               acre_stream stream) {
-    if (before != p) {
+    if (before != p)
         (void)acre__origin_free(before);
-        acre__regions_end(before);
-        acre__regions_add(p, bytes);
-    } else {
-        acre__regions_resize(p, bytes);
-    }
+    if (acre__regions_are_on())
+        region_change(pool->dev, before, p, bytes);
     uint32_t stack = acre__origin_add(p, bytes, what_of(pool), pool, pool->dev->label);
     if (!acre__trace_is_on())
         return;

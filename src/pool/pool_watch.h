@@ -27,6 +27,7 @@ struct acre__pool_watched {
     acre_pool *counted;  /* NULL: no statistics */
     int is_marked;       /* the block was live in the table of call stacks */
     size_t region_bytes; /* of the block, if it was a region of NVTX (watch/regions.h) */
+    acre_device *region_dev;
 };
 /* Records a free before it happens. */
 struct acre__pool_watched acre__pool_watch_free(const void *p, acre_stream stream);

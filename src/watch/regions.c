@@ -83,9 +83,9 @@ static int heap_find(const void *p, nvtxMemHeapHandle_t *handle) {
     return is_found;
 }
 
-void acre__regions_add(const void *p, size_t bytes) {
+static void region_add(const void *p, size_t bytes) {
     nvtxMemHeapHandle_t heap;
-    if (!acre__regions_are_on() || !p || !heap_find(p, &heap))
+    if (!heap_find(p, &heap))
         return;
     nvtxMemVirtualRangeDesc_t range = {.size = bytes, .ptr = p};
     nvtxMemRegionsRegisterBatch_t batch = {.extCompatID = NVTX_EXT_COMPATID_MEM,
@@ -98,9 +98,9 @@ void acre__regions_add(const void *p, size_t bytes) {
     nvtxMemRegionsRegister(regions.domain, &batch);
 }
 
-void acre__regions_resize(const void *p, size_t bytes) {
+static void region_resize(const void *p, size_t bytes) {
     nvtxMemHeapHandle_t heap;
-    if (!acre__regions_are_on() || !p || !heap_find(p, &heap))
+    if (!heap_find(p, &heap))
         return;
     nvtxMemVirtualRangeDesc_t range = {.size = bytes, .ptr = p};
     nvtxMemRegionsResizeBatch_t batch = {.extCompatID = NVTX_EXT_COMPATID_MEM,
@@ -112,9 +112,9 @@ void acre__regions_resize(const void *p, size_t bytes) {
     nvtxMemRegionsResize(regions.domain, &batch);
 }
 
-void acre__regions_end(const void *p) {
+static void region_end(const void *p) {
     nvtxMemHeapHandle_t heap;
-    if (!acre__regions_are_on() || !p || !heap_find(p, &heap))
+    if (!heap_find(p, &heap))
         return;
     nvtxMemRegionRef_t region = {.pointer = p};
     nvtxMemRegionsUnregisterBatch_t batch = {.extCompatID = NVTX_EXT_COMPATID_MEM,
@@ -124,6 +124,17 @@ void acre__regions_end(const void *p) {
                                              .refElementSize = sizeof region,
                                              .refElements = &region};
     nvtxMemRegionsUnregister(regions.domain, &batch);
+}
+
+void acre__regions_change(const void *before, const void *p, size_t bytes) {
+    if (before == p) {
+        region_resize(p, bytes);
+        return;
+    }
+    if (before)
+        region_end(before);
+    if (p)
+        region_add(p, bytes);
 }
 
 #else /* without NVTX */
@@ -139,14 +150,8 @@ void acre__regions_add_heap(const void *p, size_t bytes) {
 void acre__regions_end_heap(const void *p) {
     (void)p;
 }
-void acre__regions_add(const void *p, size_t bytes) {
-    (void)p, (void)bytes;
-}
-void acre__regions_resize(const void *p, size_t bytes) {
-    (void)p, (void)bytes;
-}
-void acre__regions_end(const void *p) {
-    (void)p;
+void acre__regions_change(const void *before, const void *p, size_t bytes) {
+    (void)before, (void)p, (void)bytes;
 }
 
 #endif

@@ -24,13 +24,14 @@ static inline int acre__regions_are_on(void) {
 /* Reads ACRE_SANITIZE, once. Returns ACRE_E_CONFIG if it cannot be. */
 acre_status acre__regions_begin(void);
 
-/* Registers memory that blocks come from, and ends it with all its regions. */
+/* For all of them the context of the memory must be current.
+ *
+ * Registers memory that blocks come from, and ends it with all its regions. */
 void acre__regions_add_heap(const void *p, size_t bytes);
 void acre__regions_end_heap(const void *p);
 
-/* Registers a block of a registered heap, changes its size, and ends it. Others are ignored. */
-void acre__regions_add(const void *p, size_t bytes);
-void acre__regions_resize(const void *p, size_t bytes);
-void acre__regions_end(const void *p);
+/* A block of a registered heap is new (`before` NULL), ends (`p` NULL), has another size (the same
+ * address), or has moved. Blocks outside of heaps are ignored. */
+void acre__regions_change(const void *before, const void *p, size_t bytes);
 
 #endif

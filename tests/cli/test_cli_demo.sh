@@ -23,9 +23,15 @@ check "page exists" test -s "$page"
 check "page is well-formed" python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$page"
 check "page has a drawing" grep -q '<svg ' "$page"
 check "page knows light and dark" grep -q 'prefers-color-scheme: dark' "$page"
-# The only URLs are names of XML namespaces; nothing is fetched.
+# The only URLs are names of XML namespaces, and a link to the report; nothing is fetched.
 check "page needs nothing from outside" sh -c \
-    "! grep -E '(src|href)=|url[(]|@import|<script|<link' '$page'"
+    "! grep -vE '<a href=.report.html.>' '$page' | grep -E '(src|href)=|url[(]|@import|<script|<link'"
+if [ -f "$work/acre-demo/report.html" ]; then # the tool was built with uPlot
+    expect_out 'acre-demo/report.html$'
+    run "$acre" report --json "$work/acre-demo/demo.trace"
+    expect_rc 0
+    expect_json '(.failed | length) == 1 and ([.by_tag[].name] | index("model/activations") != null)'
+fi
 # Each drawing is there twice, for wide and for narrow screens.
 check "a page for phones" grep -q '@media (max-width: 50rem)' "$page"
 check "three narrow drawings" test "$(grep -c '<div class="narrow">' "$page")" -eq 3
