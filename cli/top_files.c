@@ -35,8 +35,8 @@ static void file_read(struct files_reading *reading, int folder, const char *nam
         reading->found->damaged++;
         break;
     case STATS_OTHER:
-        /* Files that are being created begin with a dot. */
-        reading->found->damaged += name[0] != '.';
+        /* Files that are being created begin with a dot; there are control sockets, too. */
+        reading->found->damaged += name[0] != '.' && acre__publish_control_pid(name) < 0;
         break;
     case STATS_ENDED:
         break;

@@ -46,8 +46,7 @@
     X(STATS, TEXT,                                                                                 \
       "1: publish statistics for `acre top`; 0: do not; otherwise a file to keep them in, for "    \
       "`acre stats`; %p as for ACRE_TRACE")                                                        \
-    X(CONTROL, FLAG,                                                                               \
-      "answer `acre snapshot` and other commands of the same user (default no)")                   \
+    X(CONTROL, FLAG, "answer `acre snapshot` and other commands of the same user (default no)")    \
     X(SNAPSHOT_ON_OOM, TEXT,                                                                       \
       "folder to write a snapshot to when a pool cannot serve a request (acre_snapshot)")          \
     X(SANITIZE, FLAG,                                                                              \

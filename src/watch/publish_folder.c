@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +95,15 @@ static int file_is_dead(int fd, int is_fresh) {
            memcmp(magic, ACRE__STATS_MAGIC, sizeof magic) == 0;
 }
 
+/* The socket of a process that has ended without removing it. */
+static int socket_is_dead(const char *name) {
+    long pid = acre__publish_control_pid(name);
+    return pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
 int acre__publish_remove_dead(int folder, const char *name) {
+    if (socket_is_dead(name))
+        return unlinkat(folder, name, 0) == 0;
     int is_fresh = name[0] == '.' && name_ends(name + 1, ".new");
     if (!is_fresh && !acre__publish_is_name(name))
         return 0;

@@ -60,6 +60,9 @@ P
 check "nonsense is refused" test $? -eq 0
 run "$acre" snapshot -o - $program
 expect_rc 0
+run "$acre" ps
+expect_rc 0
+expect_no_err
 stop
 # A killed program leaves its socket, which is then removed.
 run "$acre" snapshot $program
@@ -70,6 +73,13 @@ check "the socket is removed" test -z "$(ls "$XDG_RUNTIME_DIR/acre"/*.control 2>
 # A program that ends removes its socket.
 run ACRE_CONTROL=1 "$no_gpu" ACRE_SOFT_BYTES=64MiB "$acre" demo --device soft --output -
 check "no socket is left" test -z "$(ls "$XDG_RUNTIME_DIR/acre"/*.control 2>/dev/null)"
+
+# So does the next program that publishes.
+start ACRE_CONTROL=1 ACRE_SOFT_BYTES=1GiB
+stop
+check "a socket is left" test -n "$(ls "$XDG_RUNTIME_DIR/acre"/*.control 2>/dev/null)"
+run ACRE_STATS=1 "$no_gpu" ACRE_SOFT_BYTES=64MiB "$acre" demo --device soft --output -
+check "the socket is removed" test -z "$(ls "$XDG_RUNTIME_DIR/acre"/*.control 2>/dev/null)"
 
 start ACRE_SOFT_BYTES=1GiB
 run "$acre" snapshot $program
