@@ -34,6 +34,7 @@
 #include "acre/tag.h"    /* tags: pool memory counted and limited by purpose */
 #include "acre/oom.h"    /* out-of-memory reports */
 #include "acre/vec.h"    /* arrays that grow in place */
+#include "acre/range.h"  /* sparse ranges: memory committed anywhere */
 #include "acre/share.h"  /* sharing with other processes */
 #include "acre/vm.h"     /* virtual memory by hand */
 #include "acre/trace.h"  /* traces, and statistics for other programs */

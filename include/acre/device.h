@@ -120,7 +120,10 @@ ACRE_API acre_status acre_trim(acre_device *device);
       "calls of cuMemRelease on all devices of the driver, since the process began")               \
     X(driver_allocs, "calls of cuMemAlloc on all devices of the driver, since the process began")  \
     X(chunk_created_bytes, "bytes of all chunks created")                                          \
-    X(chunk_released_bytes, "bytes of all chunks released")
+    X(chunk_released_bytes, "bytes of all chunks released")                                        \
+    X(ranges, "sparse ranges that exist now")                                                      \
+    X(range_bytes, "bytes of committed pieces of ranges now")                                      \
+    X(range_idle_bytes, "bytes of decommitted pieces that are still mapped now")
 
 typedef struct acre_device_stats {
     size_t struct_size; /* set by the caller */

@@ -136,7 +136,9 @@ typedef struct acre_mem_info {
 
 /* Describes the memory at an address: memory of acre, memory that the program got from CUDA, or
  * pageable memory. Any address is safe. For an address in a pool but in no live block, `base` and
- * `bytes` describe the pool's region, and `pool` is NULL. */
+ * `bytes` describe the pool's region, and `pool` is NULL. For an address
+ * in a range, they describe the committed pieces around it; if it is in none, the whole range, with
+ * `usable_bytes` 0. */
 ACRE_API acre_status acre_mem_query(acre_device *device, const void *p, acre_mem_info *info);
 
 #ifdef __cplusplus

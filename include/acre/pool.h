@@ -220,8 +220,8 @@ ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_b
  * - it unmaps or releases free memory, and maps memory where the request needs it, or uses a hole
  *   that it otherwise leaves to blocks of other sizes;
  * - it reuses memory of another stream, and makes the calling stream wait for that stream's work;
- * - it releases free memory of other pools: those of the device, or, for pinned and mapped memory,
- *   the pinned and mapped pools of all devices;
+ * - it releases free memory of other pools and of ranges: those of the device, or, for pinned and
+ * mapped memory, the pinned and mapped pools of all devices;
  * - it calls this callback;
  * - it waits on the host for the work that still uses blocks freed to this pool or to the device's
  *   other pools.

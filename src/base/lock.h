@@ -22,6 +22,8 @@ enum acre__rank {
     ACRE__RANK_POOL_LIST = 16, /* the list of pools; may be held while a pool's lock is taken */
     ACRE__RANK_POOL = 17,      /* one pool; the list of thread caches (+ 1) */
     ACRE__RANK_VEC_LIST = 18,  /* the list of vecs */
+    ACRE__RANK_SPARSES = 18,   /* the lists of sparse ranges and of their budgets */
+    ACRE__RANK_SPARSE = 19,    /* one budget with its ranges: held while pieces are mapped */
     ACRE__RANK_EXTENT = 19,    /* one extent's record */
     ACRE__RANK_DEVICE = 20,    /* one device's streams, events, limbo */
     ACRE__RANK_VM = 30,        /* acre_vm_*: chunks, reservations, mappings */

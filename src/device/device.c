@@ -155,6 +155,15 @@ int acre__device_reclaim(acre_device *dev, acre_kind kind, uint64_t bytes, acre_
     return went != 0;
 }
 
+uint64_t acre__device_reclaim_objects(acre_device *dev, acre_kind kind, int wait) {
+    uint64_t went = 0;
+    const struct acre__device_hooks *at;
+    for (unsigned i = 0; (at = hooks_at(i)); i++)
+        if (at->layer == ACRE__HOOK_OBJECT && at->reclaim)
+            went += at->reclaim(dev, kind, wait);
+    return went;
+}
+
 static void hooks_synced(acre_device *dev) {
     const struct acre__device_hooks *at;
     for (unsigned i = 0; (at = hooks_at(i)); i++)

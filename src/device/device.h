@@ -141,6 +141,9 @@ acre_status acre__device_hooks_retire(acre_device *dev, acre_stream stream);
  * ACRE__RANK_POOL_LIST or higher. */
 int acre__device_reclaim(acre_device *dev, acre_kind kind, uint64_t bytes, acre_status status,
                          int tries);
+/* Runs the reclaim hooks of ACRE__HOOK_OBJECT: for pools, which reclaim their own memory
+ * themselves. Returns the number of bytes released. */
+uint64_t acre__device_reclaim_objects(acre_device *dev, acre_kind kind, int wait);
 void acre__device_hooks_stats(acre_device *dev, acre_device_stats *stats);
 
 /* Stores the device's statistics for ACRE_STATS. The caller keeps the device open and holds no lock

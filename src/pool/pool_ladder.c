@@ -132,19 +132,25 @@ uint64_t acre__ladder_reclaim(acre_device *dev, acre_kind kind, int wait) {
     return others.bytes;
 }
 
-/* Trims the other pools, and retries releases that the driver refused earlier. */
-static acre_status climb_pools(struct acre__want *want) {
+/* Trims the other pools, and what else holds idle memory; retries releases that the driver refused
+ * earlier. With `wait`, waits for work that uses idle memory of objects other than pools. */
+static acre_status climb_others(struct acre__want *want, int wait) {
     acre_device *dev = want->pool->dev;
     struct others others = {.dev = dev, .kind = want->pool->kind};
     uint64_t retired = 0;
     acre__lock_give(&want->pool->lock);
     acre__pools_visit(want->pool, trim_other, &others);
+    (void)acre__device_reclaim_objects(dev, want->pool->kind, wait);
     (void)acre__limbo_retry(dev, &retired);
     acre__lock_take(&dev->lock);
     dev->limbo_retired += retired;
     acre__lock_give(&dev->lock);
     acre__lock_take(&want->pool->lock);
     return ladder_try(want, ACRE__TAKE_NEW);
+}
+
+static acre_status climb_pools(struct acre__want *want) {
+    return climb_others(want, 0);
 }
 
 /* ---- the callback ---- */
@@ -225,7 +231,7 @@ static acre_status wait_for_others(struct acre__want *want) {
     acre__lock_take(&want->pool->lock);
     if (others.count)
         status = wait_for_waiter(want->pool);
-    return status ? status : climb_pools(want); /* some may have finished meanwhile */
+    return status ? status : climb_others(want, 1); /* some may have finished meanwhile */
 }
 
 static acre_status waiter_make(acre_pool *pool) {

@@ -161,6 +161,8 @@ static void snap_object(void *user, const struct acre__block *block) {
         .at = block->node.key, .bytes = block->bytes, .kind = block->kind, .owner = block->owner};
     if (block->owner == ACRE__OWNED_BY_POOL)
         return;
+    if (block->owner == ACRE__OWNED_BY_RANGE)
+        object.bytes = atomic_load_explicit(&block->range_bytes, memory_order_relaxed);
     memcpy(object.device, block->dev->label, sizeof object.device);
     snap_add(visit->snapshot, &visit->snapshot->objects, &object, sizeof object);
 }

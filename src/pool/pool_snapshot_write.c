@@ -122,7 +122,8 @@ static void put_pool(FILE *out, const struct acre__snap_pool *pool, uint64_t now
 /* ---- the rest ---- */
 
 static void put_object(FILE *out, const struct acre__snap_object *object) {
-    static const char *const owners[] = {"mem", "program", "vec", "import", "pool", "heap", "plan"};
+    static const char *const owners[] = {"mem",  "program", "vec",  "import",
+                                         "pool", "heap",    "plan", "range"};
     put_at(out, object->at, object->bytes);
     fprintf(out, ",\"device\":\"%s\",\"kind\":\"%s\",\"of\":\"%s\"}", object->device,
             acre__pool_kind_name(object->kind), owners[object->owner]);

@@ -67,6 +67,8 @@ static const char *owner_call(enum acre__owned_by owner) {
     case ACRE__OWNED_BY_PLAN:
         return "belongs to a plan: acre_plan_free frees blocks of its loop, acre_plan_destroy the "
                "rest";
+    case ACRE__OWNED_BY_RANGE:
+        return "belongs to a range: acre_range_decommit frees its pieces, acre_range_destroy all";
     default:
         return "belongs to an import: acre_import_close releases it";
     }
@@ -288,13 +290,21 @@ void acre__book_set_parts(acre__book_parts_fn fn) {
     acre__store(&book_parts, fn, memory_order_release);
 }
 
+static _Atomic(acre__book_range_fn) book_range;
+
+void acre__book_set_range(acre__book_range_fn fn) {
+    acre__store(&book_range, fn, memory_order_release);
+}
+
 enum acre__found acre__book_find(const void *p, acre_mem_info *info) {
     *info = (acre_mem_info){.struct_size = sizeof *info};
     acre__book_parts_fn parts = NULL;
     acre_pool *pool = NULL;
+    acre_range *range = NULL;
     acre__lock_take(&book.lock);
     const struct acre__block *block = book_find((uintptr_t)p);
     if (block) {
+        range = block->owner == ACRE__OWNED_BY_RANGE ? block->range : NULL;
         if (block->owner == ACRE__OWNED_BY_POOL) {
             parts = acre__load(&book_parts, memory_order_acquire);
             pool = block->pool;
@@ -309,6 +319,9 @@ enum acre__found acre__book_find(const void *p, acre_mem_info *info) {
         info->usable_bytes = block->bytes;
     }
     acre__lock_give(&book.lock);
+    if (range)
+        return acre__load(&book_range, memory_order_acquire)(p, range, info) ? ACRE__FOUND_LIVE
+                                                                             : ACRE__FOUND_HOLE;
     if (!parts)
         return block ? ACRE__FOUND_LIVE : ACRE__FOUND_NONE;
     parts(p, pool, info);
@@ -390,6 +403,11 @@ acre_status acre__book_look_live(acre_device *dev, const void *p, size_t bytes, 
                                       "or never allocated",
                                       which, p),
                            p);
+    if (found == ACRE__FOUND_HOLE)
+        return acre__fail(ACRE_E_POINTER,
+                          "the %s %p is in no committed piece of its range: call "
+                          "acre_range_commit first",
+                          which, p);
     if (found)
         return ACRE_OK;
     acre_status status = look_by_driver(dev, p, info);

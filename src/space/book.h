@@ -7,6 +7,7 @@
 #ifndef ACRE_SPACE_BOOK_H
 #define ACRE_SPACE_BOOK_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,7 +33,8 @@ enum acre__owned_by {
     ACRE__OWNED_BY_IMPORT,  /* acre_import_close */
     ACRE__OWNED_BY_POOL,    /* acre_pool_free, for the blocks inside */
     ACRE__OWNED_BY_HEAP,    /* acre_heap_destroy; blocks inside by acre_heap_free, in kernels */
-    ACRE__OWNED_BY_PLAN     /* acre_plan_destroy */
+    ACRE__OWNED_BY_PLAN,    /* acre_plan_destroy */
+    ACRE__OWNED_BY_RANGE    /* acre_range_destroy */
 };
 
 struct acre__extent;
@@ -48,11 +50,13 @@ struct acre__block {
     uint32_t flags;
     enum acre__source source;
     enum acre__owned_by owner;
-    struct acre__extent *extent; /* its chunks, for ACRE__FROM_SPACE; else NULL */
-    acre_pool *pool;             /* for ACRE__OWNED_BY_POOL, if known */
-    unsigned pins;               /* number of objects that share it and keep it in the book */
-    int is_entered;              /* 1: in the book */
-    int is_held;                 /* 1: being changed; it has that one pin and gets no other */
+    struct acre__extent *extent;  /* its chunks, for ACRE__FROM_SPACE; else NULL */
+    acre_pool *pool;              /* for ACRE__OWNED_BY_POOL, if known */
+    acre_range *range;            /* for ACRE__OWNED_BY_RANGE, whose `bytes` are addresses */
+    _Atomic uint64_t range_bytes; /* and how many of them have memory */
+    unsigned pins;                /* number of objects that share it and keep it in the book */
+    int is_entered;               /* 1: in the book */
+    int is_held;                  /* 1: being changed; it has that one pin and gets no other */
 };
 
 /* Adds a block. Returns 0 if the book already has part of its address range. */
@@ -111,11 +115,17 @@ uint64_t acre__book_driver_bytes(const acre_device *dev);
 typedef void (*acre__book_parts_fn)(const void *p, acre_pool *pool, acre_mem_info *info);
 void acre__book_set_parts(acre__book_parts_fn fn);
 
+/* Sets the function that describes the committed pieces around an address of a range. Called as
+ * acre__book_parts_fn; returns 0 if the address is in no committed piece. */
+typedef int (*acre__book_range_fn)(const void *p, acre_range *range, acre_mem_info *info);
+void acre__book_set_range(acre__book_range_fn fn);
+
 /* What the book has at an address. */
 enum acre__found {
     ACRE__FOUND_NONE, /* nothing */
     ACRE__FOUND_LIVE, /* a block */
-    ACRE__FOUND_IDLE  /* memory of a pool, but no live block */
+    ACRE__FOUND_IDLE, /* memory of a pool, but no live block */
+    ACRE__FOUND_HOLE  /* addresses of a range, but no committed piece */
 };
 
 /* Looks an address up in the book and fills in `info`. struct_size is set. */

@@ -25,6 +25,7 @@ LAYERS = {
     "copy": UNDER,
     "vm": UNDER,
     "vec": UNDER,
+    "sparse": UNDER,
     "arena": UNDER,
     "pool": UNDER | {"arena", "mem"},
     "heap": UNDER,
