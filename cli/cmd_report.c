@@ -83,7 +83,7 @@ static int report_run(const struct report_args *args) {
     report_end(&against);
     source_close(&source);
     source_close(&other);
-    return code;
+    return code == CLI_OK ? CLI_OK : CLI_CANNOT; /* a part is not the whole */
 }
 
 static void report_parse_end(struct argp_state *state, const struct report_args *args) {
@@ -139,8 +139,9 @@ static const char report_doc[] =
     "The page shows:\n"
     "  the first sentence   the peak, when it was, who held it, what failed\n"
     "  memory over time     live memory by tag, call stack, pool, stream or size;\n"
-    "                       reserved memory; peak, failures and marks. Drag or use\n"
-    "                       the wheel to zoom, shift and drag or arrow keys to move\n"
+    "                       reserved memory; peak, failures and marks. Drag, or\n"
+    "                       Ctrl and the wheel, zoom; Shift and drag, or arrow\n"
+    "                       keys, move\n"
     "  holders              what was live at the peak and at the end, and what was\n"
     "                       allocated most, as a table and as a flame graph\n"
     "  address map          blocks, chunks and holes at a chosen instant\n"
@@ -150,7 +151,7 @@ static const char report_doc[] =
     "\n"
     "A page has at most 65,536 samples of memory over time and 60,000 blocks; every\n"
     "peak is among them. If a trace is damaged or cut, the page has the events\n"
-    "before the damage and says at which byte it is, and the exit status is 1.\n"
+    "before the damage and says at which byte it is, and the exit status is 2.\n"
     "\n"
     "Examples:\n"
     "  ACRE_TRACE=program.trace ACRE_STACKS=8 ./program\n"
@@ -162,8 +163,8 @@ static const char report_doc[] =
     "\n"
     "Exit status:\n"
     "  0   success\n"
-    "  1   FILE is damaged: the page has what came before\n"
-    "  2   FILE has no event that can be read, or OUT cannot be written\n"
+    "  2   FILE is damaged (the page has what came before) or has no event that can\n"
+    "      be read, or OUT cannot be written\n"
     "  64  wrong usage\n";
 
 int cmd_report(int argc, char **argv) {

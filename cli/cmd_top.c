@@ -128,9 +128,9 @@ static const struct argp_option top_options[] = {
 
 #define TOP_COMMON                                                                                 \
     "Programs publish their statistics if they run with ACRE_STATS=1 or under 'acre\n"             \
-    "run'. Of other processes on a GPU there is what NVIDIA's library NVML says:\n"                \
-    "the memory that they hold. All processes of the user are listed that publish\n"               \
-    "in $XDG_RUNTIME_DIR/acre or, without that variable, in /tmp/acre-UID.\n"                      \
+    "run', in $XDG_RUNTIME_DIR/acre or, without that variable, in /tmp/acre-UID.\n"                \
+    "Lists all of your processes that publish. For other GPU processes it shows\n"                 \
+    "what NVML reports: the memory that they hold.\n"                                              \
     "\n"                                                                                           \
     "  LIVE     device memory that the program uses\n"                                             \
     "  HELD     device memory that it has from the driver\n"                                       \

@@ -81,8 +81,8 @@ static int trace_say_damage(const struct trace_args *args, const struct trace_fa
                             uint64_t events, bool is_snapshot) {
     const char *name = file_name(args->path);
     if (is_snapshot) {
-        cli_say("%s: this is a pickle, not a trace of acre; 'acre export', 'acre replay' and 'acre "
-                "plan' read memory snapshots of PyTorch",
+        cli_say("%s: this is a pickle, not a trace of acre; 'acre report', 'acre export', 'acre "
+                "replay' and 'acre plan' read memory snapshots of PyTorch",
                 name);
         return CLI_CANNOT;
     }

@@ -139,8 +139,8 @@ static void ask_explain(const struct ask *ask) {
     } else if (kill((pid_t)ask->pid, 0) != 0 && errno == ESRCH) {
         cli_say("there is no process %ld", ask->pid);
     } else {
-        cli_say("process %ld does not listen: start it with ACRE_CONTROL=1, or under 'acre run'; "
-                "it listens once it has opened a device",
+        cli_say("process %ld does not listen: a program does once it uses acre with "
+                "ACRE_CONTROL=1, or a GPU under 'acre run'",
                 ask->pid);
     }
 }

@@ -86,7 +86,7 @@ void export_folded(FILE *out, const struct export_job *job) {
             continue;
         }
         export_apply(events, event, blocks, &ended);
-        if (job->when == EXPORT_CHURN && event->kind != EVENT_FREE && !event->is_before) {
+        if (job->when == EXPORT_CHURN && event->kind != EVENT_FREE) {
             folded_add(&folded, event->tag, event->stack, event->bytes);
         }
     }

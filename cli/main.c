@@ -25,7 +25,7 @@ static const struct main_command main_commands[] = {
     {"stats", "show the statistics of a running program", cmd_stats},
     {"top", "show the memory of all running programs, live", cmd_top},
     {"ps", "list the memory of all running programs once", cmd_ps},
-    {"snapshot", "write down everything that a running program has from acre", cmd_snapshot},
+    {"snapshot", "save a snapshot of a running program's memory", cmd_snapshot},
     {"symbolize", "replace addresses in a text by functions and lines", cmd_symbolize},
     {"run", "run a CUDA program on a machine without a GPU", cmd_run},
     {"limit", "show or change the memory limit of a program", cmd_limit},

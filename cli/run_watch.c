@@ -347,8 +347,9 @@ static int watch_wait(const struct run_watch *watch, pid_t child) {
     int fd = looks ? (int)syscall(SYS_pidfd_open, child, 0) : -1, status = 0;
     while (looks) {
         struct pollfd end = {.fd = fd, .events = POLLIN};
+        siginfo_t ended = {0};
         if (poll(&end, 1, RUN_LIMIT_ALL_MS) > 0 ||
-            waitid(P_PID, (id_t)child, &(siginfo_t){0}, WEXITED | WNOWAIT | WNOHANG) != 0) {
+            waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT | WNOHANG) != 0 || ended.si_pid) {
             break;
         }
         run_limit_all_look(watch->limit);

@@ -25,6 +25,9 @@ void svg_escape(FILE *out, const char *text) {
         case '"':
             fputs("&quot;", out);
             break;
+        case '\n':
+            fputc('\n', out);
+            break;
         default:
             fputc(*text >= ' ' && *text <= '~' ? *text : '?', out);
         }

@@ -29,7 +29,7 @@ void svg_text(FILE *out, const char *class, double x, double y, enum svg_anchor 
 /* Draws text that reads upwards, with its middle at (x, y). */
 void svg_text_upright(FILE *out, const char *class, double x, double y, const char *text);
 
-/* Escapes text for XML. Bytes that are not printable ASCII become '?'. */
+/* Escapes text for XML. Bytes that are neither printable ASCII nor a newline become '?'. */
 void svg_escape(FILE *out, const char *text);
 
 /* Returns the distance of marks, such that `span` has at most `most` intervals: 1, 2 or 5 times a

@@ -39,8 +39,8 @@ static uint64_t limit_start_of(int64_t pid) {
     char state = 0;
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
     FILE *in = fopen(path, "re");
-    if (!in)
-        return errno == ENOENT ? 0 : LIMIT_UNKNOWN;
+    if (!in) /* without /proc, after chroot, nothing is known */
+        return errno == ENOENT && access("/proc/self/stat", F_OK) == 0 ? 0 : LIMIT_UNKNOWN;
     size_t length = fread(text, 1, sizeof text - 1, in);
     fclose(in);
     text[length] = '\0';

@@ -32,16 +32,26 @@ static CUresult arrays_call(const struct arrays_request *request, void *driver) 
                : create(request->handle_out, request->descriptor);
 }
 
-/* Calls the driver, with the bytes charged to a limit, and with room made by acre if need be. */
-static CUresult arrays_create(const struct arrays_request *request, void *driver, uint64_t bytes) {
-    int is_limited = acre__limit_is_on() && request->handle_out;
-    if (is_limited && !acre__limit_take_array(bytes))
+/* Calls the driver once, with the bytes charged to a limit. */
+static CUresult arrays_try(const struct arrays_request *request, void *driver, uint64_t bytes) {
+    if (!acre__limit_is_on() || !request->handle_out)
+        return arrays_call(request, driver);
+    int is_refused = 0;
+    struct limit_array *array = acre__limit_begin_array(bytes, &is_refused);
+    if (is_refused)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = arrays_call(request, driver);
-    for (int i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && acre__serve_make_room(i); i++)
-        result = arrays_call(request, driver);
-    if (is_limited)
-        acre__limit_made_array(result ? NULL : *request->handle_out, bytes);
+    acre__limit_made_array(array, result ? NULL : *request->handle_out);
+    return result;
+}
+
+/* Calls the driver, with room made by acre if need be. */
+static CUresult arrays_create(const struct arrays_request *request, void *driver, uint64_t bytes) {
+    CUresult result = arrays_try(request, driver, bytes);
+    for (int i = 0; i < 2 && result == CUDA_ERROR_OUT_OF_MEMORY; i++) {
+        if (acre__serve_make_room(i))
+            result = arrays_try(request, driver, bytes);
+    }
     return result;
 }
 
@@ -101,9 +111,9 @@ static CUresult arrays_destroy(enum shim_hook hook, const char *name, void *hand
     acre_ledger_enter(&before, name, caller);
     (void)acre__shim_table();
     struct ledger_entry *entry = acre__ledger_take(RUN_ARRAY, (uintptr_t)handle);
+    struct limit_array *array = acre__limit_is_on() ? acre__limit_take_out_array(handle) : NULL;
     CUresult result = driver(handle);
-    if (!result && acre__limit_is_on())
-        acre__limit_freed_array(handle);
+    acre__limit_ended_array(array, !result);
     acre__ledger_settle(RUN_ARRAY, (uintptr_t)handle, entry, result);
     return acre__ledger_end(&before, result);
 }

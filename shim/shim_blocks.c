@@ -102,6 +102,11 @@ void acre__blocks_set_sync(CUdeviceptr address, int is_sync) {
     pthread_mutex_unlock(&blocks.lock);
 }
 
+int acre__blocks_is_sync(CUdeviceptr address) {
+    struct serve_block block;
+    return address && acre__blocks_find(address, &block) && block.is_sync;
+}
+
 int acre__blocks_any_sync(void) {
     return atomic_load_explicit(&blocks.sync, memory_order_relaxed) != 0;
 }

@@ -152,6 +152,11 @@
     HOOK(cuMemsetD2D16_v2_ptds)                                                                    \
     HOOK(cuMemsetD2D32_v2)                                                                         \
     HOOK(cuMemsetD2D32_v2_ptds)                                                                    \
+    HOOK(cuGraphExecDestroy)                                                                       \
+    HOOK(cuDeviceGraphMemTrim)                                                                     \
+    HOOK(cuCtxCreate_v2)                                                                           \
+    HOOK(cuCtxCreate_v3)                                                                           \
+    HOOK(cuCtxCreate_v4)                                                                           \
     /* arrays in their old form with 32-bit sizes, and memory mapped to sparse arrays */           \
     COUNT(cuArrayCreate)                                                                           \
     COUNT(cuArray3DCreate)                                                                         \
@@ -188,13 +193,8 @@
     /* memory of graphs */                                                                         \
     COUNT(cuGraphAddMemAllocNode)                                                                  \
     COUNT(cuGraphAddMemFreeNode)                                                                   \
-    COUNT(cuGraphExecDestroy)                                                                      \
-    COUNT(cuDeviceGraphMemTrim)                                                                    \
     /* contexts beyond the primary one, and what a context reserves */                             \
     COUNT(cuCtxCreate)                                                                             \
-    COUNT(cuCtxCreate_v2)                                                                          \
-    COUNT(cuCtxCreate_v3)                                                                          \
-    COUNT(cuCtxCreate_v4)                                                                          \
     COUNT(cuGLCtxCreate)                                                                           \
     COUNT(cuGLCtxCreate_v2)                                                                        \
     COUNT(cuVDPAUCtxCreate)                                                                        \

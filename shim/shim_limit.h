@@ -46,12 +46,18 @@ void acre__limit_view(uint64_t *free_bytes, uint64_t *total_bytes);
 
 /* ---- arrays and graphs (shim_limit_array.c), which are no part of the table ---- */
 
-/* Charges the bytes of an array that will be created. Returns 0 if the limit does not allow it. */
-int acre__limit_take_array(uint64_t bytes);
-/* Records the array, or refunds it: NULL. */
-void acre__limit_made_array(void *handle, uint64_t bytes);
-void acre__limit_freed_array(const void *handle);
-/* Charges what the driver has reserved for graphs on the current device. */
+struct limit_array;
+
+/* Charges the bytes of an array that will be created, and returns its record; NULL if it needs
+ * none, or with *is_refused if the limit does not allow it. */
+struct limit_array *acre__limit_begin_array(uint64_t bytes, int *is_refused);
+/* Keeps the record of the new array, or refunds it: handle NULL. */
+void acre__limit_made_array(struct limit_array *array, void *handle);
+/* Takes the record of an array out before the driver destroys it, so that the driver cannot use the
+ * handle of a record again; and refunds it, or puts it back. */
+struct limit_array *acre__limit_take_out_array(const void *handle);
+void acre__limit_ended_array(struct limit_array *array, int is_destroyed);
+/* Charges what the driver has reserved for graphs: on the current device, and where it had some. */
 void acre__limit_settle_graphs(void);
 
 /* ---- changes ---- */

@@ -27,8 +27,16 @@ static struct {
     _Atomic int has_failed, is_slot_less; /* a message has said why */
 } account = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* The environment of the process decides once. */
 int acre__limit_is_on(void) {
-    return acre__ledger_word("limit=") != NULL;
+    enum { UNKNOWN, OFF, ON };
+    static _Atomic int known = UNKNOWN;
+    int now = atomic_load_explicit(&known, memory_order_relaxed);
+    if (now == UNKNOWN) {
+        now = acre__ledger_word("limit=") ? ON : OFF;
+        atomic_store_explicit(&known, now, memory_order_relaxed);
+    }
+    return now == ON;
 }
 
 /* ---- the file ---- */

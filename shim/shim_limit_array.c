@@ -13,29 +13,44 @@ static struct limit_array *array_of(struct acre__node *node) {
 
 /* ---- arrays ---- */
 
-int acre__limit_take_array(uint64_t bytes) {
-    CUcontext ctx = NULL; /* without one the driver refuses the call with an error of its own */
-    return acre__limit.inner->cuCtxGetCurrent(&ctx) || !ctx || acre__limit_take(bytes);
-}
-
-/* Notes the context that the array ends with. */
-static void array_find_context(struct limit_array *array) {
+/* Returns 1 if the context is the primary one of the device, without creating that. */
+static int array_is_primary(CUcontext ctx, CUdevice dev) {
     const struct acre__driver *drv = acre__limit.inner;
     CUcontext primary = NULL;
-    CUdevice dev = -1;
-    array->primary_of = -1;
-    if (drv->cuCtxGetCurrent(&array->ctx) || drv->cuCtxGetDevice(&dev) ||
+    unsigned int flags = 0;
+    int is_active = 0;
+    if (drv->cuDevicePrimaryCtxGetState(dev, &flags, &is_active) || !is_active ||
         drv->cuDevicePrimaryCtxRetain(&primary, dev))
-        return;
+        return 0;
     (void)drv->cuDevicePrimaryCtxRelease(dev);
-    if (primary == array->ctx)
-        array->primary_of = dev;
+    return primary == ctx;
 }
 
+struct limit_array *acre__limit_begin_array(uint64_t bytes, int *is_refused) {
+    const struct acre__driver *drv = acre__limit.inner;
+    CUdevice dev = -1;
+    CUcontext ctx = NULL;
+    *is_refused = 0;
+    if (!bytes || drv->cuCtxGetCurrent(&ctx) || !ctx)
+        return NULL; /* the driver refuses the call with an error of its own, or it costs nothing */
+    struct limit_array *array = calloc(1, sizeof *array);
+    if (!array || !acre__limit_take(bytes)) {
+        *is_refused = 1;
+        free(array);
+        return NULL;
+    }
+    array->bytes = bytes;
+    array->ctx = ctx;
+    array->primary_of = !drv->cuCtxGetDevice(&dev) && array_is_primary(ctx, dev) ? dev : -1;
+    return array;
+}
+
+/* Puts a record into the tree. One that is there already is stale: the driver has used the handle
+ * again. */
 static void array_insert(struct limit_array *array) {
     pthread_mutex_lock(&acre__limit.lock);
     struct limit_array *stale = array_of(acre__tree_find(&acre__limit.arrays, array->node.key));
-    if (stale) { /* the driver has used the handle again */
+    if (stale) {
         acre__tree_remove(&acre__limit.arrays, &stale->node);
         acre__limit_give(stale->bytes);
     }
@@ -44,28 +59,35 @@ static void array_insert(struct limit_array *array) {
     free(stale);
 }
 
-/* Without memory for a record the bytes stay charged. */
-void acre__limit_made_array(void *handle, uint64_t bytes) {
-    struct limit_array *array = handle && bytes ? calloc(1, sizeof *array) : NULL;
-    if (!handle)
-        acre__limit_give(bytes);
+static void array_refund(struct limit_array *array) {
+    acre__limit_give(array->bytes);
+    free(array);
+}
+
+void acre__limit_made_array(struct limit_array *array, void *handle) {
     if (!array)
         return;
     array->node.key = (uintptr_t)handle;
-    array->bytes = bytes;
-    array_find_context(array);
-    array_insert(array);
+    if (handle)
+        array_insert(array);
+    else
+        array_refund(array);
 }
 
-void acre__limit_freed_array(const void *handle) {
+struct limit_array *acre__limit_take_out_array(const void *handle) {
     pthread_mutex_lock(&acre__limit.lock);
     struct limit_array *array = array_of(acre__tree_find(&acre__limit.arrays, (uintptr_t)handle));
-    if (array) {
+    if (array)
         acre__tree_remove(&acre__limit.arrays, &array->node);
-        acre__limit_give(array->bytes);
-    }
     pthread_mutex_unlock(&acre__limit.lock);
-    free(array);
+    return array;
+}
+
+void acre__limit_ended_array(struct limit_array *array, int is_destroyed) {
+    if (array && is_destroyed)
+        array_refund(array);
+    else if (array)
+        array_insert(array);
 }
 
 void acre__limit_end_arrays(CUcontext ctx, CUdevice dev) {
@@ -81,7 +103,7 @@ void acre__limit_end_arrays(CUcontext ctx, CUdevice dev) {
     }
     if (dev >= 0 && dev < LIMIT_DEVICES) {
         acre__limit_give(acre__limit.graph_bytes[dev]);
-        acre__limit.graph_bytes[dev] = 0;
+        __atomic_store_n(&acre__limit.graph_bytes[dev], 0, __ATOMIC_RELAXED);
     }
 }
 
@@ -107,18 +129,36 @@ static int graphs_reserved(CUdevice dev, uint64_t *bytes) {
     return result == CUDA_SUCCESS;
 }
 
-void acre__limit_settle_graphs(void) {
-    uint64_t now = 0;
-    CUdevice dev;
-    if (acre__limit.inner->cuCtxGetDevice(&dev) || dev < 0 || dev >= LIMIT_DEVICES ||
-        !graphs_reserved(dev, &now))
+/* Makes the charge of a device what the driver has reserved. With the lock held. */
+static void graphs_settle(CUdevice dev) {
+    uint64_t now = 0, *charged = &acre__limit.graph_bytes[dev];
+    if (!graphs_reserved(dev, &now))
         return;
-    pthread_mutex_lock(&acre__limit.lock);
-    uint64_t *charged = &acre__limit.graph_bytes[dev];
     if (now > *charged)
         acre__limit_force(now - *charged);
     else
         acre__limit_give(*charged - now);
-    *charged = now;
+    __atomic_store_n(charged, now, __ATOMIC_RELAXED);
+}
+
+/* A graph may use another device than the current one; that is charged with the first graph that is
+ * launched while it is current. */
+void acre__limit_settle_graphs(void) {
+    CUdevice current;
+    if (acre__limit.inner->cuCtxGetDevice(&current))
+        current = -1;
+    pthread_mutex_lock(&acre__limit.lock);
+    for (CUdevice dev = 0; dev < LIMIT_DEVICES; dev++) {
+        if (dev == current || acre__limit.graph_bytes[dev])
+            graphs_settle(dev);
+    }
     pthread_mutex_unlock(&acre__limit.lock);
+}
+
+void acre__limit_shrink_graphs(void) {
+    int is_charged = 0;
+    for (CUdevice dev = 0; dev < LIMIT_DEVICES && !is_charged; dev++)
+        is_charged = __atomic_load_n(&acre__limit.graph_bytes[dev], __ATOMIC_RELAXED) != 0;
+    if (is_charged)
+        acre__limit_settle_graphs();
 }

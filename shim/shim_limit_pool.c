@@ -27,7 +27,10 @@ static CUmemoryPool pool_handle(const struct limit_pool *pool) {
 
 static int pool_query(const struct limit_pool *pool, CUmemPool_attribute attribute,
                       uint64_t *bytes) {
-    return !acre__limit.inner->cuMemPoolGetAttribute(pool_handle(pool), attribute, bytes);
+    CUstreamCaptureMode mode = acre__limit_relax();
+    CUresult result = acre__limit.inner->cuMemPoolGetAttribute(pool_handle(pool), attribute, bytes);
+    acre__limit_restore(mode);
+    return !result;
 }
 
 /* Returns the record of a pool; a pool that is not known yet gets one. NULL: out of memory. */
@@ -99,6 +102,7 @@ void acre__limit_doubt_pools(void) {
 }
 
 void acre__limit_settle_pools(int trim) {
+    acre__limit_shrink_graphs();
     CUstreamCaptureMode mode = acre__limit_relax();
     pthread_mutex_lock(&acre__limit.lock);
     struct acre__node *node = acre__tree_first(&acre__limit.pools);
@@ -227,13 +231,6 @@ static CUresult pool_charge(const struct pool_request *request, struct limit_blo
     return result;
 }
 
-static int pool_settled(struct limit_block *block, uint64_t growth) {
-    CUstreamCaptureMode mode = acre__limit_relax();
-    int is_ok = !block->pool || pool_end(block, growth);
-    acre__limit_restore(mode);
-    return is_ok;
-}
-
 static CUresult pool_alloc(const struct pool_request *request) {
     struct limit_block *block = NULL;
     uint64_t growth = 0;
@@ -245,7 +242,7 @@ static CUresult pool_alloc(const struct pool_request *request) {
     result = pool_forward(request);
     if (!block)
         return result;
-    int is_ok = pool_settled(block, growth);
+    int is_ok = !block->pool || pool_end(block, growth);
     if (result)
         return pool_undo(block, result);
     if (!is_ok) {

@@ -100,5 +100,7 @@ void acre__limit_wrap_chunks(struct acre__driver *table);
 /* Refunds the arrays of a context that was destroyed, and what graphs of a device had: `ctx`, or
  * the primary context of `dev`. With the lock held. */
 void acre__limit_end_arrays(CUcontext ctx, CUdevice dev);
+/* Looks whether graphs have less than they had. Without the lock. */
+void acre__limit_shrink_graphs(void);
 
 #endif

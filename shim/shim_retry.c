@@ -22,8 +22,10 @@ static CUresult retry_end_graph(CUresult result) {
         if (!acre__shim_find(SHIM_HOOK_##symbol, &driver))                                         \
             return CUDA_ERROR_NOT_FOUND;                                                           \
         CUresult result = driver args;                                                             \
-        for (int i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && acre__serve_make_room(i); i++)       \
-            result = driver args;                                                                  \
+        for (int i = 0; i < 2 && result == CUDA_ERROR_OUT_OF_MEMORY; i++) {                        \
+            if (acre__serve_make_room(i))                                                          \
+                result = driver args;                                                              \
+        }                                                                                          \
         return result;                                                                             \
     }
 SHIM_RETRIED(RETRY_CALL)

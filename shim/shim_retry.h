@@ -23,7 +23,15 @@
       (void **library_out, const char *path, void *jit_options, void **jit_values,                 \
        unsigned int jit_count, void *options, void **values, unsigned int count),                  \
       (library_out, path, jit_options, jit_values, jit_count, options, values, count))             \
-    X(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
+    X(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))                                \
+    X(cuCtxCreate_v2, (CUcontext * ctx_out, unsigned int flags, CUdevice dev),                     \
+      (ctx_out, flags, dev))                                                                       \
+    X(cuCtxCreate_v3,                                                                              \
+      (CUcontext * ctx_out, void *params, int count, unsigned int flags, CUdevice dev),            \
+      (ctx_out, params, count, flags, dev))                                                        \
+    X(cuCtxCreate_v4,                                                                              \
+      (CUcontext * ctx_out, CUctxCreateParams * params, unsigned int flags, CUdevice dev),         \
+      (ctx_out, params, flags, dev))
 
 /* Counted; the driver may reserve memory for nodes that allocate. */
 #define SHIM_GRAPHS(X)                                                                             \
@@ -38,7 +46,9 @@
     X(cuGraphInstantiateWithParams_ptsz, (CUgraphExec * exec_out, CUgraph graph, void *params),    \
       (exec_out, graph, params))                                                                   \
     X(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))                          \
-    X(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
+    X(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))                     \
+    X(cuGraphExecDestroy, (CUgraphExec exec), (exec))                                              \
+    X(cuDeviceGraphMemTrim, (CUdevice dev), (dev))
 
 /* Not counted; as those before. */
 #define SHIM_GRAPH_LAUNCHES(X)                                                                     \

@@ -106,6 +106,8 @@ int acre__blocks_find(CUdeviceptr address, struct serve_block *out);
 void acre__blocks_set_sync(CUdeviceptr address, int is_sync);
 /* Returns 1 if some live block has CU_POINTER_ATTRIBUTE_SYNC_MEMOPS. */
 int acre__blocks_any_sync(void);
+/* Returns 1 if the address is in such a block. */
+int acre__blocks_is_sync(CUdeviceptr address);
 /* Forgets the blocks of a device; NULL: all, in a forked child. */
 void acre__blocks_forget(const struct serve_device *device);
 

@@ -53,7 +53,7 @@ export class Holders {
             el(
                 "p.hint",
                 {},
-                "At the end: what is still live when the trace ends, which is a leak if the program ended there. Allocated in all: the sum of all allocations, whatever was freed since.",
+                "At the end: what is still live when the trace ends, which is a leak if the program ended there. Allocated in all: the sum of all allocations, including what was freed later.",
             ),
             this.tables,
             hasTree ? el("h3", {}, "Flame graph") : null,

@@ -81,7 +81,14 @@ export class Model {
             this.rows[key] = new Map((report[`by_${key}`] || []).map((row) => [row.id, row]));
         }
         this.colours = {};
-        const stacks = Object.values(report.stacks || {}).filter((stack) => stack.length);
+        // Calls on one line have stacks that read the same: they must not count as different ones.
+        const texts = new Map();
+        for (const stack of Object.values(report.stacks || {})) {
+            if (stack.length) {
+                texts.set(stack.map((i) => report.frames[i]).join("\n"), stack);
+            }
+        }
+        const stacks = texts.size > 1 ? [...texts.values()] : [];
         this.first = sharedFrames(stacks);
         this.last = sharedFrames(stacks.map((stack) => stack.slice(this.first).reverse()));
     }

@@ -3,6 +3,7 @@
 #ifndef ACRE_BASE_OWN_FILE_H
 #define ACRE_BASE_OWN_FILE_H
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,17 @@ struct acre__own_file {
 
 #define ACRE__OWN_FILE_NONE                                                                        \
     { .fd = -1 }
+
+/* Moves a descriptor to a high number, if there is one: programs may rely on low ones being free.
+ */
+static inline int acre__own_file_high(int fd) {
+    enum { FIRST = 100 };
+    int high = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, FIRST) : -1;
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
 
 /* Takes over a descriptor. */
 static inline struct acre__own_file acre__own_file(int fd) {

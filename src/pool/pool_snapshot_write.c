@@ -237,10 +237,10 @@ acre_status acre__snapshot_write(const acre_device *dev, int fd) {
 /* Writes a file beside the path, and renames it once it is complete. */
 static acre_status snapshot_file(const acre_device *dev, const char *path) {
     char part[SNAP_PATH];
-    int length = snprintf(part, sizeof part, "%s.%ld.part", path, (long)getpid());
+    int length = snprintf(part, sizeof part, "%s.XXXXXX", path);
     if (length < 0 || (size_t)length >= sizeof part)
         return acre__fail(ACRE_E_INVALID, "the path of the snapshot is too long");
-    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    int fd = mkostemp(part, O_CLOEXEC); /* for the user alone, under a name that nobody can guess */
     if (fd < 0)
         return acre__fail(ACRE_E_SYSTEM, "cannot create %.200s: %s", part, strerror(errno));
     acre_status status = acre__snapshot_write(dev, fd);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,6 +23,7 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/own_file.h"
 #include "base/status.h"
 #include "watch/publish_folder.h"
 
@@ -30,14 +32,14 @@ enum { CONTROL_WAIT_S = 5, CONTROL_QUEUE = 8, CONTROL_BLOCK = 1 << 16 };
 static struct {
     struct acre__lock lock; /* guards the words and the beginning */
     int is_begun;
-    int listener; /* -1: none */
+    struct acre__own_file listener; /* the program may close it, or use its number again */
     pid_t owner;
     struct {
         const char *word;
         acre__control_fn fn;
     } words[ACRE__CONTROL_WORDS];
     char path[ACRE__PATH_BYTES]; /* to remove at exit; empty: none */
-} control = {.lock = ACRE__LOCK_INIT("control", ACRE__RANK_LEAF), .listener = -1};
+} control = {.lock = ACRE__LOCK_INIT("control", ACRE__RANK_LEAF), .listener = ACRE__OWN_FILE_NONE};
 
 void acre__control_add(const char *word, acre__control_fn fn) {
     acre__lock_take(&control.lock);
@@ -152,9 +154,12 @@ static void control_answer(int from) {
 
 static void *control_listen(void *unused) {
     const struct timeval wait = {.tv_sec = CONTROL_WAIT_S};
-    int listener = control.listener;
     for (;;) {
-        int from = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        struct pollfd asked = {.fd = control.listener.fd, .events = POLLIN};
+        (void)poll(&asked, 1, -1);
+        if (!acre__own_file_is_open(&control.listener))
+            return unused;
+        int from = accept4(control.listener.fd, NULL, NULL, SOCK_CLOEXEC);
         if (from < 0) {
             const struct timespec pause = {.tv_nsec = 100000000};
             if (errno != EINTR && errno != ECONNABORTED)
@@ -185,9 +190,7 @@ static int control_start(void) {
 /* ---- beginning and end ---- */
 
 static void control_in_child(void) {
-    if (control.listener >= 0)
-        close(control.listener);
-    control.listener = -1;
+    acre__own_file_close(&control.listener);
     control.path[0] = '\0';
 }
 
@@ -201,32 +204,43 @@ __attribute__((destructor)) static void control_end(void) {
 static int control_bind(int folder, const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct timespec now;
-    char name[ACRE__PUBLISH_NAME];
+    char name[ACRE__PUBLISH_NAME], fresh[ACRE__PUBLISH_NAME];
     clock_gettime(CLOCK_REALTIME, &now);
     acre__publish_control_name((long)getpid(),
                                (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, name);
-    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%.64s", folder, name);
+    snprintf(fresh, sizeof fresh, ".%.60s", name);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", folder, fresh);
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (listener < 0)
         return errno;
+    /* A socket that does not listen yet would be taken for that of a program that has ended. */
     if (bind(listener, (struct sockaddr *)&address, sizeof address) ||
-        listen(listener, CONTROL_QUEUE)) {
+        listen(listener, CONTROL_QUEUE) || renameat(folder, fresh, folder, name)) {
         int error = errno;
+        (void)unlinkat(folder, fresh, 0);
         close(listener);
         return error;
     }
-    control.listener = listener;
+    control.listener = acre__own_file(acre__own_file_high(listener));
     control.owner = getpid();
     snprintf(control.path, sizeof control.path, "%.*s/%s",
              ACRE__PATH_BYTES - ACRE__PUBLISH_NAME - 2, path, name);
-    return pthread_atfork(NULL, NULL, control_in_child) ? ENOMEM : control_start();
+    int error = pthread_atfork(NULL, NULL, control_in_child) ? ENOMEM : control_start();
+    if (error) {
+        acre__own_file_close(&control.listener);
+        control_end();
+    }
+    return error;
 }
 
 static void control_begin(void) {
     char path[ACRE__PATH_BYTES];
     int folder = -1;
-    for (unsigned i = 0; i < 2 && folder < 0 && acre__publish_folder(i, path); i++)
+    for (unsigned i = 0; i < 2 && folder < 0 && acre__publish_folder(i, path); i++) {
         folder = acre__publish_folder_open(path, 1);
+        if (folder < 0 && errno == EPERM)
+            break;
+    }
     int error = folder < 0 ? errno : control_bind(folder, path);
     if (error)
         acre__log(ACRE_LOG_WARN, "control", "no control socket: %.120s: %s", path, strerror(error));

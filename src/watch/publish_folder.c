@@ -21,7 +21,9 @@ enum { PUBLISH_FRESH_S = 60 };
 
 int acre__publish_folder(unsigned index, char path[ACRE__PATH_BYTES]) {
     const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
-    int has_runtime = runtime && runtime[0] == '/' && strlen(runtime) < ACRE__PATH_BYTES - 8;
+    struct stat owner; /* with sudo, the variable may be that of another user */
+    int has_runtime = runtime && runtime[0] == '/' && strlen(runtime) < ACRE__PATH_BYTES - 8 &&
+                      (stat(runtime, &owner) != 0 || owner.st_uid == geteuid());
     if (!has_runtime)
         index++;
     switch (index) {

@@ -126,7 +126,7 @@ static int stats_use(int fd) {
         close(fd);
         return error;
     }
-    stats.file = acre__own_file(fd);
+    stats.file = acre__own_file(acre__own_file_high(fd));
     acre__watch_add(ACRE__WATCHED_STATS);
     atomic_store_explicit(&acre__stats_on, 1, memory_order_release);
     return 0;

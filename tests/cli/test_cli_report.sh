@@ -109,7 +109,7 @@ check "a short trace needs one" python3 "$ACRE_SOURCE/tests/page/check_levels.py
 # A cut trace: what can be read is shown.
 head -c $((4096 + 65536 + 64 + 200)) hostile.trace >cut.trace
 run "$acre" report cut.trace -o cut.html
-expect_rc 1
+expect_rc 2
 expect_err '^acre: cut.trace: byte 69896: .*; the report has the [0-9]+ events before the damage$'
 check "the page says so" grep -q '"damage":\[{"byte":69896,"what":"[^"]*"}\]' cut.html
 gzip -c program.trace >whole.gz
@@ -119,7 +119,7 @@ check "exit code 1 or 2" test "$rc" -ge 1 -a "$rc" -le 2
 expect_err 'cut.gz: byte [0-9]+: '
 printf 'Thread,Time,Action,Pointer,Size,Stream\n1,00:00:00.000001,allocate,0x100,64,0\n1,00:00:0' >cut.csv
 run "$acre" report --json cut.csv
-expect_rc 1
+expect_rc 2
 expect_json '.peak_bytes == 64 and (.damage[0].what | test("^line 3, column"))'
 
 # Every stored input, damaged ones too.

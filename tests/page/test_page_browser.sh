@@ -34,7 +34,7 @@ expect_rc 0
 "$acre" trace --json many.trace >pages/many.json
 head -c $((4096 + 65536 + 64 + 200)) hostile.trace >cut.trace
 run "$acre" report cut.trace -o pages/cut.html
-expect_rc 1
+expect_rc 2
 run "$acre" report "$ACRE_SOURCE/tests/fuzz/corpus/rmm.csv" -o pages/rmm.html
 expect_rc 0
 run "$acre" report program.trace --against hostile.trace -o pages/pair.html

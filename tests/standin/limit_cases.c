@@ -114,6 +114,12 @@ static void do_arrays(void) {
     USED(0);
     NEED(create(&handle, &small) == CUDA_ERROR_NOT_SUPPORTED);
     USED(0);
+    /* An array that fails without a context gives nothing back. */
+    CUdeviceptr block;
+    OK(cuMemAlloc(&block, 40 * MIB));
+    OK(cuCtxSetCurrent(NULL));
+    NEED(create(&handle, &small) != CUDA_SUCCESS);
+    USED(40 * MIB);
 }
 
 static void do_chunks(void) {
