@@ -69,11 +69,16 @@ void top_files_read(top_file_fn fn, void *user, struct top_files *found) {
         } else if (strcmp(path, first) == 0) {
             continue; /* XDG_RUNTIME_DIR is /run/user/UID, as it should be */
         }
+        unsigned before = found->damaged + found->refused;
         int folder = acre__publish_folder_open(path, 0);
         if (folder >= 0) {
             folder_read(&reading, folder);
         } else if (errno == EPERM || errno == ELOOP || errno == ENOTDIR) {
             found->refused++;
+        }
+        if (!before && found->damaged + found->refused) { /* the first one that a note is about */
+            snprintf(found->folder, sizeof found->folder, "%.255s", path);
+            stats_text_clean(found->folder, sizeof found->folder);
         }
     }
 }
