@@ -151,6 +151,17 @@ for words in '' 0 x '1 x' '1 17TiB' '1 1MiB 2'; do
     expect_rc 64
 done
 
+# ---- arrays and graphs, which the stand-in lacks ----
+
+for gate in audit preload; do
+    for case in plain fails context race graphs pool; do
+        run LD_LIBRARY_PATH="$ACRE_BUILD/tests/standin/array_driver" \
+            "$acre" run --watch --gate=$gate --limit 64MiB -- "$ACRE_BUILD/tests/standin/array_cases" $case
+        expect_rc 0
+        expect_out "^$case: ok\$"
+    done
+done
+
 # ---- --limit-all: what NVML shows beyond the counted memory ----
 
 run LD_LIBRARY_PATH="$ACRE_BUILD/tests/standin/nvml_cards" NVML_FAILS=1 \

@@ -69,3 +69,14 @@ if(ACRE_NVTX_INCLUDE)
     target_compile_options(nvtx_injection PRIVATE "SHELL:-isystem ${ACRE_NVTX_INCLUDE}")
     target_link_libraries(nvtx_injection PRIVATE acre_flags)
 endif()
+
+# A driver with arrays and memory of graphs, and a program that is linked with it.
+add_library(array_driver SHARED tests/standin/array_driver.c)
+set_target_properties(array_driver PROPERTIES OUTPUT_NAME cuda SOVERSION 1
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin/array_driver)
+target_link_libraries(array_driver PRIVATE acre_flags)
+add_executable(array_cases tests/standin/array_cases.c)
+set_target_properties(array_cases PROPERTIES SKIP_BUILD_RPATH ON
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin)
+target_compile_definitions(array_cases PRIVATE _GNU_SOURCE)
+target_link_libraries(array_cases PRIVATE acre_flags array_driver)
