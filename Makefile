@@ -44,10 +44,12 @@ examples: configured ## build the programs of examples/, into build/examples
 
 test: ## build and run the tests of one preset: make test PRESET=tsan
 	@scripts/deps $(call needs,$(PRESET)) test abi
+	@scripts/deps page || echo "Continuing without pages of acre report."
 	@scripts/run-tests $(PRESET) -- $(ARGS)
 
 test-all: ## the tests of every preset, with a table at the end
 	@scripts/deps $(call needs,$(PRESETS)) test abi
+	@scripts/deps page browser || echo "Continuing without pages of acre report, or a browser for their tests."
 	@scripts/run-tests $(PRESETS) -- $(ARGS)
 
 bench: all ## measure
