@@ -306,6 +306,7 @@ static void json_source(const struct report *report, json_t *root) {
     if (source->is_acre) {
         set_number(root, "pid", header->pid);
         set_number(root, "begun_ns", header->start_real_ns);
+        set_number(root, "card_bytes", (uint64_t)header->card_mib << 20);
         cli_json_set(root, "state", cli_json_text(states[header->state < 4 ? header->state : 3]));
         cli_json_set(root, "is_ring", json_boolean(header->is_ring != 0));
         cli_json_set(root, "library", cli_json_text(header->library));

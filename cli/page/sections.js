@@ -56,6 +56,14 @@ export function showHead(model) {
                   `${(report.reserved_peak_bytes / Math.max(1, report.peak_bytes)).toFixed(2)} times the peak`,
               )
             : null,
+        report.card_bytes
+            ? card(
+                  "card",
+                  "The card",
+                  formatBytes(report.card_bytes),
+                  `${formatShare(report.reserved_peak_bytes || report.peak_bytes, report.card_bytes)} used at most`,
+              )
+            : null,
         card("end", "At the end", formatBytes(report.live_bytes), countOf(live, "block")),
         card(
             "allocations",

@@ -137,13 +137,14 @@ export class Timeline {
         this.groups = state.key
             ? model.groups(state.key)
             : [{ id: null, name: "Live memory, as requested", colour: "#4269d0" }];
-        const lines = this.lineNames().map((name) => this.samples[name]);
+        const card = () => new Float64Array(this.samples.x.length).fill(model.report.card_bytes);
+        const lines = this.lineNames().map((name) => (name === "card" ? card() : this.samples[name]));
         // uPlot draws later series above earlier ones: the highest area comes first.
         return [this.samples.x, ...this.tops.slice().reverse(), ...lines];
     }
 
     lineNames() {
-        return ["reserved", "real"].filter((name) => this.lines.has(name));
+        return ["reserved", "real", "card"].filter((name) => this.lines.has(name));
     }
 
     series() {
@@ -160,7 +161,7 @@ export class Timeline {
                 paths: stepped,
                 points: { show: false },
             }));
-        const looks = { reserved: { stroke: theme.ink, dash: [6, 4] }, real: { stroke: theme.dim, dash: [2, 3] } };
+        const looks = { reserved: { stroke: theme.ink, dash: [6, 4] }, real: { stroke: theme.dim, dash: [2, 3] }, card: { stroke: theme.ink } };
         const lines = this.lineNames().map((name) => ({
             label: name,
             width: 1.5,
@@ -216,7 +217,7 @@ export class Timeline {
 
     heightRange(most) {
         const live = this.samples.real.reduce((a, b) => Math.max(a, b), 1);
-        this.isCut = !this.lines.has("all") && most > live / LIVE_PART;
+        this.isCut = !this.lines.has("all") && !this.lines.has("card") && most > live / LIVE_PART;
         return [0, Math.max(1, this.isCut ? live / LIVE_PART : most || 0) * 1.06];
     }
 
@@ -484,6 +485,7 @@ export class Timeline {
                 this.lines.has("reserved") && report.reserved_peak_bytes * LIVE_PART > report.peak_real_bytes,
             ],
             ["real", "Allocated, after rounding", report.peak_real_bytes !== report.peak_bytes],
+            ["card", `The card, ${formatBytes(report.card_bytes || 0)}`, report.card_bytes],
         ]
             .filter(([, , has]) => has)
             .map(([name, title]) =>

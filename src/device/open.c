@@ -323,6 +323,11 @@ static acre_status device_open(const char *name, const acre_open_options *option
     acre__lock_take(&registry.lock);
     status = open_locked(name, &wishes, __builtin_return_address(0), device);
     acre__lock_give(&registry.lock);
+    if (status == ACRE_OK) {
+        const acre_device_info *info = &(*device)->info;
+        acre__trace_card(info->ordinal + (strcmp(info->driver, "soft") == 0 ? 32 : 0),
+                         info->total_bytes);
+    }
     if (status == ACRE_OK && acre__stats_is_on()) {
         acre__stats_source_add(devices_export);
         acre__device_export(*device);

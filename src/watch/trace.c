@@ -91,6 +91,12 @@ static struct acre__trace_header *trace_header(void) {
     return (struct acre__trace_header *)(void *)trace.map;
 }
 
+/* Memory of the devices that were opened so far, in traces that start later, too. */
+static struct {
+    _Atomic uint64_t seen; /* bits by number */
+    _Atomic uint32_t mib;
+} card;
+
 static struct acre__trace_block *block_at(uint32_t index) {
     return (struct acre__trace_block *)(void *)(trace.map + ACRE__TRACE_HEADER_BYTES +
                                                 (size_t)index * ACRE__TRACE_BLOCK_BYTES);
@@ -520,6 +526,7 @@ static void trace_write_header(void) {
     header->pid = (uint32_t)getpid();
     header->rate = acre__trace_clock.rate;
     header->is_ring = (uint32_t)trace.is_ring;
+    header->card_mib = atomic_load_explicit(&card.mib, memory_order_relaxed);
     snprintf(header->clock, sizeof header->clock, "%s", acre__trace_clock.name);
     snprintf(header->library, sizeof header->library, "%s", acre_version());
     memcpy(header->magic, ACRE__TRACE_MAGIC, sizeof header->magic);
@@ -662,6 +669,19 @@ static acre_status trace_begin(const char *path) {
         return ACRE_OK;
     }
     return acre__fail(ACRE_E_CONFIG, "ACRE_TRACE: %s", acre_last_detail());
+}
+
+void acre__trace_card(unsigned number, uint64_t bytes) {
+    uint64_t bit = (uint64_t)1 << number % 64;
+    if (atomic_fetch_or_explicit(&card.seen, bit, memory_order_relaxed) & bit)
+        return;
+    atomic_fetch_add_explicit(&card.mib, (uint32_t)(bytes >> 20), memory_order_relaxed);
+    if (!acre__trace_is_on())
+        return;
+    acre__lock_take(&trace.control);
+    if (acre__trace_is_on()) /* it did not end meanwhile */
+        trace_header()->card_mib = atomic_load_explicit(&card.mib, memory_order_relaxed);
+    acre__lock_give(&trace.control);
 }
 
 acre_status acre__trace_begin(void) {

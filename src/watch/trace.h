@@ -44,6 +44,9 @@ static inline void acre__watch_add(uint32_t bit) {
     atomic_fetch_or_explicit(&acre__watched, bit, memory_order_relaxed);
 }
 
+/* Adds a device to those whose memory the trace names, once. `number` identifies it. */
+void acre__trace_card(unsigned number, uint64_t bytes);
+
 /* The trace's data of a pool: part of the pool's record. */
 struct acre__trace_pool {
     uint32_t id;            /* unique in the process, never reused */

@@ -62,9 +62,9 @@ struct acre__trace_header {
     uint32_t state;         /* ACRE__TRACE_RUNNING, ... */
     uint32_t is_ring;       /* 1: the oldest blocks may be overwritten */
     uint32_t error;         /* errno, when it failed */
-    uint32_t reserved;
-    char clock[16];   /* name of the clock, for people */
-    char library[16]; /* version of the library */
+    uint32_t card_mib;      /* memory of the devices that the program has opened; 0: unknown */
+    char clock[16];         /* name of the clock, for people */
+    char library[16];       /* version of the library */
 };
 
 struct acre__trace_block {
