@@ -30,6 +30,10 @@ expect_err "^acre: acre-$program.snapshot.json: [0-9]+ bytes\$"
 cp "acre-$program.snapshot.json" "$out"
 expect_json '.schema == "acre-snapshot/1" and .process == '$program
 expect_json '[.pools[].blocks[] | select(.bytes == 1000)] | length == 500'
+run "$acre" report --json "acre-$program.snapshot.json"
+expect_rc 0
+expect_json '.format == "snapshot" and .live_bytes == 500000 and .live_blocks == 500 and .reserved_bytes > 0'
+expect_json '.lead | test("^488.3 KiB live in 500 blocks; .* reserved\\.$")'
 run "$acre" snapshot --output - $program
 expect_rc 0
 expect_json '.schema == "acre-snapshot/1"'
