@@ -152,7 +152,9 @@ static void snapshot_turn(struct snapshot *snapshot, const json_t *root) {
                              ? snapshot->oldest_ns - event->time_ns
                              : 0;
     }
-    qsort(events->list, events->count, sizeof *events->list, snapshot_order);
+    if (events->count > 1) {
+        qsort(events->list, events->count, sizeof *events->list, snapshot_order);
+    }
     struct event *mark = events_add(events);
     mark->kind = EVENT_OTHER;
     mark->note = EVENT_NOTE_MARK;
