@@ -24,20 +24,21 @@
 #define ACRE_VERSION_MINOR 2
 #define ACRE_VERSION_PATCH 0
 
-#include "acre/status.h" /* statuses and error details */
-#include "acre/log.h"    /* the log, and environment variables */
-#include "acre/device.h" /* a GPU, or the soft device */
-#include "acre/stream.h" /* streams and events */
-#include "acre/mem.h"    /* single allocations of every kind of memory */
-#include "acre/copy.h"   /* copies and fills */
-#include "acre/pool.h"   /* pools: allocation in stream order */
-#include "acre/tag.h"    /* tags: pool memory counted and limited by purpose */
-#include "acre/oom.h"    /* out-of-memory reports */
-#include "acre/vec.h"    /* arrays that grow in place */
-#include "acre/range.h"  /* sparse ranges: memory committed anywhere */
-#include "acre/share.h"  /* sharing with other processes */
-#include "acre/vm.h"     /* virtual memory by hand */
-#include "acre/trace.h"  /* traces, and statistics for other programs */
-#include "acre/plan.h"   /* plans: declare buffers and their lifetimes once */
+#include "acre/status.h"  /* statuses and error details */
+#include "acre/log.h"     /* the log, and environment variables */
+#include "acre/device.h"  /* a GPU, or the soft device */
+#include "acre/stream.h"  /* streams and events */
+#include "acre/mem.h"     /* single allocations of every kind of memory */
+#include "acre/copy.h"    /* copies and fills */
+#include "acre/pool.h"    /* pools: allocation in stream order */
+#include "acre/tag.h"     /* tags: pool memory counted and limited by purpose */
+#include "acre/oom.h"     /* out-of-memory reports */
+#include "acre/vec.h"     /* arrays that grow in place */
+#include "acre/range.h"   /* sparse ranges: memory committed anywhere */
+#include "acre/suspend.h" /* device memory leaves and comes back */
+#include "acre/share.h"   /* sharing with other processes */
+#include "acre/vm.h"      /* virtual memory by hand */
+#include "acre/trace.h"   /* traces, and statistics for other programs */
+#include "acre/plan.h"    /* plans: declare buffers and their lifetimes once */
 
 #endif

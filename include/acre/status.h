@@ -53,7 +53,8 @@ extern "C" {
     X(ACRE_E_PROTOCOL, -29, "the other process sent an invalid message")                           \
     X(ACRE_E_GONE, -30, "the other process no longer exists, or has ended the share")              \
     X(ACRE_E_COMMITTED, -31,                                                                       \
-      "the plan is committed and accepts no requests until acre_plan_release")
+      "the plan is committed and accepts no requests until acre_plan_release")                     \
+    X(ACRE_E_SUSPENDED, -32, "the memory is suspended, until acre_resume")
 
 typedef enum acre_status {
 #define ACRE_STATUS_ENUM(name, value, text) name = value,

@@ -31,6 +31,7 @@ LAYERS = {
     "heap": UNDER,
     "share": UNDER | {"vec"},
     "plan": UNDER | {"pool", "arena"},
+    "suspend": UNDER | {"pool", "arena", "copy"},
 }
 
 # Files with a narrower rule than their folder: they may include each other, include/ and these.
