@@ -36,6 +36,12 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* The time in `ms`, or the end of time. */
+static uint64_t time_in(uint64_t ms) {
+    uint64_t most = UINT64_MAX / 2, now = now_ns();
+    return ms < (most - now) / 1000000u ? now + ms * 1000000u : most;
+}
+
 /* ---- devices ---- */
 
 static void suspended_free(acre_suspended *suspended) {
@@ -175,7 +181,7 @@ static acre_status suspend(acre_device *device, const acre_suspend_options *opti
     suspend_use();
     steps.options.timeout_ms =
         steps.options.timeout_ms ? steps.options.timeout_ms : SUSPEND_TIMEOUT_MS;
-    steps.until_ns = now_ns() + steps.options.timeout_ms * 1000000u;
+    steps.until_ns = time_in(steps.options.timeout_ms);
     status = acre__choose_begin(&steps.chosen, device, &steps.options);
     if (status == ACRE_OK && !(steps.suspended = calloc(1, sizeof *steps.suspended)))
         status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a suspend");
