@@ -177,7 +177,12 @@ static acre_status spill(acre_pool *pool, acre_stream stream, uint32_t size_clas
     acre__pool_export(pool);
     if (!slots->count || (cache && acre__cache_put(cache, pool, stream, size_class, slots)))
         return ACRE_OK;
-    return spill_failed(pool, size_class, slots);
+    if (is_given) { /* a suspend emptied and closed the stack after it had grown */
+        acre__lock_take(&pool->lock);
+        is_given = acre__central_give(pool, size_class, stream, id, id, slots);
+        acre__lock_give(&pool->lock);
+    }
+    return is_given ? ACRE_OK : spill_failed(pool, size_class, slots);
 }
 
 /* Keeps a large block in the lane. Returns 0 if the block must return to the pool. If it was the

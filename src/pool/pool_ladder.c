@@ -12,6 +12,7 @@
  * and the host waits for that stream. There is one exception: frees that have no event and can get
  * none become ready only when the device is idle. For those, acre__streams_recover waits for the
  * device with the lock held. */
+#include "base/atomic.h"
 #include "base/status.h"
 #include "device/limbo.h"
 #include "pool/pool_central.h"
@@ -31,9 +32,9 @@
  * none. */
 static acre_status ladder_try(struct acre__want *want, enum acre__effort effort) {
     struct acre__want part = *want;
-    if (want->pool->is_suspended)
-        return acre__fail(acre__suspended_as(want->pool->is_suspended),
-                          "memory of the pool is suspended");
+    uint32_t suspended = acre__load(&want->pool->is_suspended, memory_order_relaxed);
+    if (suspended)
+        return acre__fail(acre__suspended_as(suspended), "memory of the pool is suspended");
     acre_status status = acre__limit_check(want->pool, want->bytes, &part.count);
     want->is_limited = status == ACRE_E_LIMIT;
     if (status)

@@ -29,7 +29,7 @@ uint64_t acre__lane_budget(const acre_pool *pool) {
 
 /* Grants `bytes` more. Returns 0 if the budget does not allow it. */
 static int grant(acre_pool *pool, uint64_t bytes) {
-    if (pool->is_suspended) /* hits must miss */
+    if (acre__load(&pool->is_suspended, memory_order_relaxed)) /* hits must miss */
         return 0;
     if (pool->granted + bytes > acre__lane_budget(pool)) {
         pool->denied++;

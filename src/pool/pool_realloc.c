@@ -163,9 +163,9 @@ static acre_status pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_str
     if (!acre__pool_block(pool, p, &change.slab, NULL, &status))
         return status;
     acre__lock_take(&pool->lock);
-    if (pool->is_suspended)
-        status =
-            acre__fail(acre__suspended_as(pool->is_suspended), "memory of the pool is suspended");
+    uint32_t suspended = acre__load(&pool->is_suspended, memory_order_relaxed);
+    if (suspended)
+        status = acre__fail(acre__suspended_as(suspended), "memory of the pool is suspended");
     acre__lock_give(&pool->lock);
     if (status)
         return status;

@@ -284,7 +284,14 @@ static acre_status alloc_once(acre_pool *pool, size_t bytes, size_t alignment, a
     if (status)
         return status;
     struct acre__slab *slab = acre__pool_table_find(slot->p);
-    acre__store(slot->state, acre__slab_ask(slab, live, bytes), memory_order_release);
+    /* A suspend sets the flag before it looks for live blocks (both sequentially consistent): it
+     * keeps this one, or this call sees the flag. */
+    acre__store(slot->state, acre__slab_ask(slab, live, bytes), memory_order_seq_cst);
+    uint32_t suspended = acre__load(&pool->is_suspended, memory_order_seq_cst);
+    if (suspended)
+        return acre__pool_alloc_undo(
+            acre__fail(acre__suspended_as(suspended), "memory of the pool is suspended"), slab,
+            slot, stream);
     int zero = how & ACRE__ALLOC_ZERO || pool->flags & ACRE_POOL_ZERO;
     if (zone)
         status = acre__pool_debug_alloc(slab, slot->p, bytes, zero, stream);

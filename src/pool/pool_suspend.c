@@ -23,7 +23,8 @@ static int visit_has(const struct visit *visit, const acre_pool *pool) {
 static void pool_suspend(acre_pool *pool, void *user) {
     if (!visit_has(user, pool))
         return;
-    pool->is_suspended = ACRE__SUSPEND_WAITS; /* until it is known what leaves */
+    /* Until it is known what leaves. */
+    acre__store(&pool->is_suspended, ACRE__SUSPEND_WAITS, memory_order_seq_cst);
     (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE_ALL);
 }
 
@@ -55,7 +56,7 @@ static void pool_resume(acre_pool *pool, void *user) {
     uint32_t how = acre__load(&visit->dev->is_suspended, memory_order_acquire);
     arena_how(&pool->slabs_in, &how);
     arena_how(&pool->blocks_in, &how);
-    pool->is_suspended = how;
+    acre__store(&pool->is_suspended, how, memory_order_seq_cst);
 }
 
 void acre__pools_resume(acre_device *dev) {
@@ -68,7 +69,7 @@ void acre__pools_resume(acre_device *dev) {
 static void slab_visit(const struct visit *visit, struct acre__slab *slab) {
     struct acre__pool_live live = {.pool = slab->pool, .bytes = slab->slot_bytes};
     for (uint32_t i = 0; i < slab->fresh; i++) {
-        uint32_t state = acre__load(slab->slots[i].state, memory_order_acquire);
+        uint32_t state = acre__load(slab->slots[i].state, memory_order_seq_cst);
         if (!(state & ACRE__SLOT_LIVE))
             continue;
         live.at = (uintptr_t)slab->slots[i].p;
