@@ -32,6 +32,7 @@ int bench_copy(struct bench *bench);
 int bench_pin(struct bench *bench);
 int bench_grow(struct bench *bench);
 int bench_range(struct bench *bench);
+int bench_suspend(struct bench *bench);
 int bench_pool(struct bench *bench);
 int bench_heap(struct bench *bench);
 int bench_plan(struct bench *bench);

@@ -18,6 +18,8 @@ static const struct bench_suite bench_suites[] = {
     {"pin", "allocating and freeing pinned memory, against the driver", bench_pin, NULL, false},
     {"grow", "growing an array in place, against allocating and copying", bench_grow, NULL, true},
     {"range", "committing pieces of a sparse range, against the driver", bench_range, NULL, false},
+    {"suspend", "releasing memory and bringing it back, against copies and the driver",
+     bench_suspend, NULL, false},
     {"pool", "stream-ordered allocation, against cuMemAllocAsync and malloc", bench_pool,
      bench_pool_case, false},
     {"heap", "malloc and free inside kernels, against CUDA's malloc", bench_heap, bench_heap_case,

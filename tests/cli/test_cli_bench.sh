@@ -6,15 +6,15 @@
 run "$acre" bench --help
 expect_rc 0
 expect_out '^Suites:'
-for suite in ground copy pin grow range pool heap plan; do
+for suite in ground copy pin grow range suspend pool heap plan; do
     expect_out "^  $suite "
 done
 
 # All suites have the same output format; a quick run measures small sizes only. One run measures
 # all suites, and the test checks it suite by suite, since the leak check takes as long for one as
 # for all. Under a sanitizer this run and the refused commands are enough.
-suites=(copy ground grow heap pin plan pool range)
-is_sanitized && suites=(copy ground grow pin plan pool range) # other tests cover the heap under sanitizers
+suites=(copy ground grow heap pin plan pool range suspend)
+is_sanitized && suites=(copy ground grow pin plan pool range suspend) # other tests cover the heap under sanitizers
 run_leaks "$no_gpu" "$acre" bench "${suites[@]}" --device soft --quick --json --chart "$work/growth.svg"
 expect_rc 0
 expect_json 'keys == ["command", "commit", "date", "device", "host", "results", "schema", "version"]'
@@ -81,6 +81,17 @@ run "$no_gpu" ACRE_VMM=no "$acre" bench range --device soft --quick --json
 expect_rc 0
 expect_json '.results == []'
 expect_err 'suite range skipped: .*cannot map device memory'
+
+# Suspend and resume: nothing is copied of what is unchanged, and the contents are right.
+of_suite suspend
+expect_no_err
+expect_json 'all(.results[]; .value > 0 or .unit == "bytes")'
+for name in 'first suspend' resume 'later suspend' 'suspend unchanged' 'vec dropped' 'vec back' \
+    'pool dropped' 'pool back'; do
+    expect_json "[.results[] | select(.case == \"$name 4MiB\") | .who] == [\"acre\", \"floor\"]"
+done
+expect_json '[.results[] | select(.case == "copied if unchanged 4MiB") | .value] == [0]'
+expect_json '[.results[] | select(.case == "host bytes / kept 4MiB") | .value | . >= 1 and . < 1.6] == [true]'
 
 # Growing arrays.
 of_suite grow
@@ -445,7 +456,7 @@ expect_err '^acre: cannot write /dev/full: No space left'
 
 run "$acre" bench nothing
 expect_rc 64
-expect_err "there is no suite 'nothing'; the suites are: ground, copy, pin, grow, range, pool, heap, plan$"
+expect_err "there is no suite 'nothing'; the suites are: ground, copy, pin, grow, range, suspend, pool, heap, plan$"
 
 run "$acre" bench --device moon
 expect_rc 2
