@@ -264,7 +264,10 @@ static int suspend_size(struct suspend_bench *b) {
 }
 
 int bench_suspend(struct bench *bench) {
-    static const uint64_t wanted[] = {UINT64_C(64) << 20, UINT64_C(16) << 30, UINT64_C(64) << 30};
+    /* The first size is for quick runs only. */
+    static const uint64_t wanted[] = {UINT64_C(4) << 20, UINT64_C(64) << 20, UINT64_C(16) << 30,
+                                      UINT64_C(64) << 30};
+    const size_t skipped = bench_is_quick(bench) ? 0 : 1;
     const struct bench_room room = {.device_blocks = 2, .host_blocks = 1};
     struct suspend_bench b = {
         .bench = bench, .device = bench_device(bench), .drv = bench_driver(bench)};
@@ -278,8 +281,8 @@ int bench_suspend(struct bench *bench) {
         cli_say("suite suspend skipped: the device cannot map device memory");
         return 0;
     }
-    size_t count = bench_sizes(bench, wanted, sizeof wanted / sizeof wanted[0], &room,
-                               UINT64_C(4) << 20, sizes);
+    size_t count = bench_sizes(bench, wanted + skipped, sizeof wanted / sizeof wanted[0] - skipped,
+                               &room, wanted[0], sizes);
     if (acre_mem_alloc(b.device, ACRE_KIND_PINNED, suspend_window, 0, &pinned)) {
         return 1;
     }
