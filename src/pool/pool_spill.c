@@ -15,8 +15,6 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "pool/pool_limit.h"
-#include "pool/pool_list.h"
-#include "pool/pool_watch.h"
 #include "space/away.h"
 #include "space/extent.h"
 #include "space/host_pages.h"
@@ -540,33 +538,7 @@ static acre_status enter(acre_pool *pool, size_t bytes, struct spill *spill) {
     return ACRE_OK;
 }
 
-static acre_status alloc_check(acre_pool *pool, acre_stream stream, void **p) {
-    acre_status status = acre__pool_enter(pool);
-    if (status || (status = acre__not_null(p, "p")) ||
-        (status = acre__stream_check(pool->dev, stream)) ||
-        (status =
-             acre__stream_not_captured(pool->dev, stream, "a graph cannot have spillable memory")))
-        return status;
-    if (pool->kind != ACRE_KIND_DEVICE)
-        return acre__fail(ACRE_E_KIND, "only pools of device memory have spillable blocks");
-    if (!acre__chunk_unit(pool->dev, 0))
-        return acre__fail(ACRE_E_UNSUPPORTED, "%s cannot map memory", pool->dev->label);
-    return acre__device_has_memory(pool->dev);
-}
-
-static acre_status alloc_spillable(acre_pool *pool, size_t bytes, acre_stream stream, void **p) {
-    if (p)
-        *p = NULL;
-    acre_status status = alloc_check(pool, stream, p);
-    if (status)
-        return status;
-    if (bytes < pool->dev->info.granularity_bytes) {
-        acre__inner_begin();
-        return acre__inner_end(acre_pool_alloc(pool, bytes, 0, stream, p));
-    }
-    if (bytes > pool->dev->info.total_bytes)
-        return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes requested, %s has %llu bytes in all",
-                          bytes, pool->dev->label, (unsigned long long)pool->dev->info.total_bytes);
+acre_status acre__spill_alloc(acre_pool *pool, size_t bytes, void **p) {
     struct spill *spill = calloc(1, sizeof *spill);
     if (!spill)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
@@ -574,7 +546,7 @@ static acre_status alloc_spillable(acre_pool *pool, size_t bytes, acre_stream st
     spill->pool = pool;
     acre__uses_open(&spill->uses, pool->dev);
     acre__fetch_add(&spills.count, 1, memory_order_acq_rel);
-    status = make(pool, bytes, spill);
+    acre_status status = make(pool, bytes, spill);
     if (status == ACRE_OK && (status = enter(pool, bytes, spill)))
         count_device(pool, -(int64_t)spill_bytes(spill));
     if (status) {
@@ -585,15 +557,4 @@ static acre_status alloc_spillable(acre_pool *pool, size_t bytes, acre_stream st
     }
     *p = (void *)(uintptr_t)spill->block.node.key;
     return ACRE_OK;
-}
-
-acre_status acre_pool_alloc_spillable(acre_pool *pool, size_t bytes, acre_stream stream, void **p) {
-    uint64_t seen = acre__resumes();
-    acre_status status;
-    do
-        status = alloc_spillable(pool, bytes, stream, p);
-    while (acre__must_retry(status, &seen));
-    if (acre__is_watched())
-        acre__pool_watch_alloc(pool, bytes, stream, status, p ? *p : NULL);
-    return acre__in_call(status, "acre_pool_alloc_spillable");
 }
