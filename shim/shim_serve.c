@@ -16,6 +16,7 @@
 #include "base/run.h"
 #include "ledger.h"
 #include "shim_limit.h"
+#include "shim_pause.h"
 #include "shim_serve.h"
 
 enum { SERVE_DEVICES = 64, SERVE_ALIGNMENT = 512 };
@@ -33,6 +34,10 @@ static struct {
 
 void acre__serve_enter(void) {
     pthread_rwlock_rdlock(&serve.use);
+}
+
+int acre__serve_try(void) {
+    return pthread_rwlock_tryrdlock(&serve.use) == 0;
 }
 
 void acre__serve_leave(void) {
@@ -376,12 +381,13 @@ static CUresult serve_alloc(struct serve_device *device, CUdeviceptr *ptr_out, s
 static CUresult serve_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
     if (!ptr_out || !bytes || (acre__serve.options.ipc_is_real && bytes >= SERVE_IPC_BYTES))
         return acre__serve.inner->cuMemAlloc(ptr_out, bytes);
+    struct shim_user *user = acre__user_begin("cuMemAlloc"); /* the pool may be suspended */
     acre__serve_enter();
     struct serve_device *device = acre__serve_current();
     CUresult result = device ? serve_alloc(device, ptr_out, bytes)
                              : acre__serve.inner->cuMemAlloc(ptr_out, bytes);
     acre__serve_leave();
-    return result;
+    return acre__user_end(user, result);
 }
 
 /* Rows begin at multiples of 512 bytes, as the driver's do. */
@@ -537,6 +543,7 @@ void acre__serve_forget(void) {
     acre__blocks_forget(NULL);
     acre__captures_forget(NULL);
     acre__ipc_forget();
+    acre__users_forget();
     acre__peers_forget(-1);
 }
 
@@ -546,6 +553,7 @@ void acre__serve_wrap(struct acre__driver *table, const struct acre__driver *inn
     serve_make_own();
     acre__driver_cuda_use(&serve.acre);
     acre__run_never();
+    acre__users_set();
     table->cuMemAlloc = serve_cuMemAlloc;
     table->cuMemAllocPitch = serve_cuMemAllocPitch;
     table->cuMemFree = serve_cuMemFree;
