@@ -162,6 +162,15 @@ static acre_status pause_wait(const struct shim_user *user, int is_ordered, uint
     return ACRE_OK;
 }
 
+static acre_status pause_await_captures(uint64_t until_ns) {
+    while (acre__captures_any()) {
+        if (pause_now() >= until_ns)
+            return acre__fail(ACRE_E_CAPTURING, "a stream is being captured");
+        pause_sleep(PAUSE_CAPTURE_NS);
+    }
+    return ACRE_OK;
+}
+
 /* Stops new calls, and waits for those that are inside. */
 static acre_status pause_close(uint64_t until_ns) {
     atomic_store(&acre__users_are_stopped, 1);
@@ -190,13 +199,11 @@ static acre_status pause_stop(uint64_t until_ns) {
     if (!users.stops && acre__around_find(object, sizeof object))
         status =
             acre__fail(ACRE_E_BUSY, "%s past acre's hooks, so its calls cannot be stopped", object);
-    /* The threads that capture must be able to end their capture. */
-    while (!users.stops && !status) {
-        status = pause_close(until_ns);
-        if (status != ACRE_E_CAPTURING || pause_now() >= until_ns)
-            break;
-        status = ACRE_OK;
-        pause_sleep(PAUSE_CAPTURE_NS);
+    if (!users.stops && !status) {
+        /* The threads that capture must be able to end their capture. */
+        while ((status = pause_await_captures(until_ns)) == ACRE_OK &&
+               (status = pause_close(until_ns)) == ACRE_E_CAPTURING)
+            continue;
     }
     users.stops += status ? 0 : 1;
     if (users.stops == 1 && !status) {
