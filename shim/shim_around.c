@@ -62,7 +62,7 @@ static const char *around_name(const struct around *around, uintptr_t address) {
 
 /* Searches a segment. The kernel copies it, since the program may have changed its protection. */
 static const char *around_search(const struct around *around, uintptr_t at, uintptr_t end) {
-    static uintptr_t words[AROUND_WORDS]; /* the caller has the loader's lock */
+    static uintptr_t words[AROUND_WORDS]; /* one thread at a time: the loader's lock is held */
     const char *name = NULL;
     at = (at + sizeof *words - 1) / sizeof *words * sizeof *words;
     while (!name && at + sizeof *words <= end) {

@@ -115,11 +115,15 @@ int acre__user_try(const char *call, struct shim_user **user_out) {
 
 struct shim_user *acre__user_begin_slowly(const char *call) {
     struct shim_user *user;
+    int before;
     while (!acre__user_try(call, &user)) {
+        (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+                                     &before); /* a launch is no such point */
         pthread_mutex_lock(&users.lock);
         while (atomic_load(&acre__users_are_stopped))
             pthread_cond_wait(&users.go, &users.lock);
         pthread_mutex_unlock(&users.lock);
+        (void)pthread_setcancelstate(before, NULL);
     }
     return user;
 }

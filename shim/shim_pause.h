@@ -44,7 +44,8 @@ static inline struct shim_user *acre__user_begin(const char *call) {
     atomic_store_explicit(&self->call, call, memory_order_relaxed);
     atomic_store_explicit(&self->depth, depth + 1, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst); /* the barrier of the other side does the rest */
-    if (depth || !atomic_load_explicit(&acre__users_are_stopped, memory_order_acquire))
+    /* Relaxed: acre and the driver protect what a resume has written by their own locks. */
+    if (depth || !atomic_load_explicit(&acre__users_are_stopped, memory_order_relaxed))
         return self;
     atomic_store_explicit(&self->depth, 0, memory_order_release);
     return acre__user_begin_slowly(call);
