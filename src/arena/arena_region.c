@@ -4,6 +4,7 @@
 #include "arena/arena.h"
 #include "base/status.h"
 #include "device/device.h"
+#include "space/mapped.h"
 #include "watch/regions.h"
 
 /* ---- regions of mapped memory ---- */
@@ -27,7 +28,7 @@ acre_status acre__region_access(const struct acre__region *region, uint64_t at, 
     acre_device *dev = region->arena->setup.dev;
     CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, dev->device},
                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    return acre__step_access(dev, at, bytes, &access, 1);
+    return acre__mapped_access(dev, at, bytes, &access, 1);
 }
 
 /* Maps a chunk at an unused address of the region, without access. */

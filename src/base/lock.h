@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 enum acre__rank {
+    ACRE__RANK_SUSPEND = 4,   /* a whole suspend or resume */
     ACRE__RANK_WATCH = 5,     /* start, stop and flush of a trace */
     ACRE__RANK_REGISTRY = 10, /* list of open devices */
     ACRE__RANK_VEC = 11, /* one vec: held through a change (an append copies); its size (+ 1) */

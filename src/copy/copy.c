@@ -9,10 +9,12 @@
 #include "base/atomic.h"
 #include "base/config.h"
 #include "base/status.h"
+#include "copy/contents.h"
 #include "copy/staging.h"
 #include "device/device.h"
 #include "device/driver_status.h"
 #include "space/book.h"
+#include "space/mapped.h"
 
 /* Below these sizes the driver's own copy of pageable memory is as fast or faster, measured on an
  * H200; ACRE_COPY_STAGE_BYTES sets both. */
@@ -420,6 +422,35 @@ static acre_status copy_rows(acre_device *dev, int direction, const struct acre_
     return copy_by_driver(dev, r, stream, &to, &from);
 }
 
+/* Returns ACRE_E_SUSPENDED if some of the rows are away. */
+static acre_status rows_are_here(const void *p, size_t pitch, const struct acre__rows *r,
+                                 const char *which) {
+    size_t span = r->width && r->rows ? rows_span(pitch, r->width, r->rows) : 0;
+    return span ? acre__away_check(p, span, which) : ACRE_OK;
+}
+
+/* Pools that check their free blocks do not wait: frees succeed while memory is suspended. */
+static int may_wait(uint64_t *seen) {
+    return !acre__book_idle_is_allowed() && acre__resume_wait(seen);
+}
+
+/* copy_rows inside the gate: memory that is suspended is not touched. */
+static acre_status copy_gated(acre_device *dev, int direction, const struct acre__rows *r,
+                              acre_stream stream) {
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do {
+        acre__gate_enter();
+        status = rows_are_here(r->to, r->to_pitch, r, "destination");
+        if (status == ACRE_OK)
+            status = rows_are_here(r->from, r->from_pitch, r, "source");
+        if (status == ACRE_OK)
+            status = copy_rows(dev, direction, r, stream);
+        acre__gate_leave();
+    } while (status == ACRE_E_SUSPENDED && may_wait(&seen));
+    return status;
+}
+
 static struct acre__rows one_row(void *to, const void *from, size_t bytes) {
     return (struct acre__rows){to, from, bytes, bytes, bytes, 1};
 }
@@ -429,7 +460,7 @@ static struct acre__rows one_row(void *to, const void *from, size_t bytes) {
 acre_status acre_copy(acre_device *device, void *to, const void *from, size_t bytes,
                       acre_stream stream) {
     struct acre__rows rows = one_row(to, from, bytes);
-    return acre__in_call(copy_rows(device, 0, &rows, stream), "acre_copy");
+    return acre__in_call(copy_gated(device, 0, &rows, stream), "acre_copy");
 }
 
 acre_status acre_copy_as(acre_device *device, acre_direction direction, void *to, const void *from,
@@ -437,7 +468,7 @@ acre_status acre_copy_as(acre_device *device, acre_direction direction, void *to
     struct acre__rows rows = one_row(to, from, bytes);
     acre_status status;
     if ((int)direction >= ACRE_HOST_TO_HOST && direction <= ACRE_DEVICE_TO_DEVICE)
-        status = copy_rows(device, (int)direction, &rows, stream);
+        status = copy_gated(device, (int)direction, &rows, stream);
     else if ((status = copy_enter(device, stream)) == ACRE_OK)
         status = acre__fail(ACRE_E_INVALID, "invalid direction %d", (int)direction);
     return acre__in_call(status, "acre_copy_as");
@@ -445,7 +476,7 @@ acre_status acre_copy_as(acre_device *device, acre_direction direction, void *to
 
 acre_status acre_copy_sync(acre_device *device, void *to, const void *from, size_t bytes) {
     struct acre__rows rows = one_row(to, from, bytes);
-    acre_status status = copy_rows(device, 0, &rows, NULL);
+    acre_status status = copy_gated(device, 0, &rows, NULL);
     if (status == ACRE_OK)
         status = acre_stream_sync(device, NULL);
     return acre__in_call(status, "acre_copy_sync");
@@ -461,7 +492,7 @@ acre_status acre_copy_2d(acre_device *device, void *to, size_t to_pitch, const v
     } else {
         r.width = width;
     }
-    return acre__in_call(copy_rows(device, 0, &r, stream), "acre_copy_2d");
+    return acre__in_call(copy_gated(device, 0, &r, stream), "acre_copy_2d");
 }
 
 /* Fills chunk by chunk: the driver refuses a fill that crosses from one host chunk into the
@@ -516,14 +547,50 @@ static acre_status fill(acre_device *device, void *to, uint8_t value, size_t byt
     return status ? status : stream_wait(owner, NULL);
 }
 
+static acre_status fill_gated(acre_device *device, void *to, uint8_t value, size_t bytes,
+                              acre_stream stream) {
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do {
+        acre__gate_enter();
+        status = bytes ? acre__away_check(to, bytes, "destination") : ACRE_OK;
+        if (status == ACRE_OK)
+            status = fill(device, to, value, bytes, stream);
+        acre__gate_leave();
+    } while (status == ACRE_E_SUSPENDED && may_wait(&seen));
+    return status;
+}
+
 acre_status acre_fill(acre_device *device, void *to, uint8_t value, size_t bytes,
                       acre_stream stream) {
-    return acre__in_call(fill(device, to, value, bytes, stream), "acre_fill");
+    return acre__in_call(fill_gated(device, to, value, bytes, stream), "acre_fill");
 }
 
 acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value, size_t bytes) {
-    acre_status status = fill(device, to, value, bytes, NULL);
+    acre_status status = fill_gated(device, to, value, bytes, NULL);
     if (status == ACRE_OK)
         status = acre_stream_sync(device, NULL);
     return acre__in_call(status, "acre_fill_sync");
+}
+
+/* ---- contents of memory that leaves and comes back ---- */
+
+acre_status acre__contents_copy(acre_device *dev, uint64_t device, void *host, size_t bytes,
+                                int to_device) {
+    char *there = (char *)(uintptr_t)device;
+    struct acre__rows rows = to_device ? one_row(there, host, bytes) : one_row(host, there, bytes);
+    struct copy_side on_device = {.is_device = 1}, on_host = {.is_pageable = 1};
+    uint64_t least = 0;
+    int is_done = 0;
+    acre_status status = stage_least(dev, to_device, &least);
+    if (status == ACRE_OK && bytes >= least)
+        status = acre__staging_copy(dev, &rows, to_device, NULL, &is_done);
+    if (status || is_done)
+        return status;
+    return copy_by_driver(dev, &rows, NULL, to_device ? &on_device : &on_host,
+                          to_device ? &on_host : &on_device);
+}
+
+acre_status acre__contents_settle(acre_device *dev) {
+    return stream_wait(dev, NULL);
 }

@@ -34,6 +34,8 @@ struct acre_device {
     _Atomic uint32_t lost;            /* the sticky error code that lost the device; 0: not lost */
     _Atomic uint64_t driver_refusals; /* driver calls that failed */
 
+    _Atomic uint32_t is_suspended; /* 1: everything is suspended; the device gets no memory */
+
     _Atomic uint64_t users; /* bits by device number: devices whose work may use this memory */
 
     _Atomic uint32_t open_count; /* opens not yet closed; changed under the registry lock */
@@ -186,6 +188,8 @@ int acre__stream_is_capturable(acre_device *dev, acre_stream stream);
 /* 0 if the stream is not being captured; 1 if it is, or if the query fails. The query does not
  * invalidate a capture. */
 int acre__stream_is_captured(acre_device *dev, acre_stream stream);
+/* 1 if a stream that acre created on the device is being captured. */
+int acre__streams_any_captured(acre_device *dev);
 /* As acre__stream_is_captured, but returns a status. A lost device or a stream that cannot be
  * captured counts as not captured. */
 acre_status acre__stream_ask_captured(acre_device *dev, acre_stream stream, int *is_captured);

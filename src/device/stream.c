@@ -225,6 +225,22 @@ int acre__stream_is_captured(acre_device *dev, acre_stream stream) {
     return captured_ask(dev, stream, &is_captured, &what) != CUDA_SUCCESS || is_captured;
 }
 
+/* Asks with the lock held, which keeps the streams from being destroyed. The query waits for
+ * nothing. */
+int acre__streams_any_captured(acre_device *dev) {
+    int is_any = 0;
+    acre__lock_take(&dev->lock);
+    struct acre__node *node = acre__tree_first(&dev->streams);
+    for (; node && !is_any; node = acre__tree_next(&dev->streams, node)) {
+        CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+        is_any =
+            dev->drv->cuStreamIsCapturing((CUstream)(uintptr_t)node->key, &state) == CUDA_SUCCESS &&
+            state != CU_STREAM_CAPTURE_STATUS_NONE;
+    }
+    acre__lock_give(&dev->lock);
+    return is_any;
+}
+
 acre_status acre__stream_ask_captured(acre_device *dev, acre_stream stream, int *is_captured) {
     const char *what;
     *is_captured = 0;

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "heap/heap.h"
 #include "heap/heap_image.h"
+#include "space/mapped.h"
 
 /* If an earlier wait failed, a copy may still use the pinned memory. */
 static acre_status copy_settle(acre_heap *heap) {
@@ -23,6 +24,12 @@ static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, si
     const struct acre__driver *drv = dev->drv;
     struct acre__current call;
     const char *what = is_write ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
+    acre__gate_enter();
+    acre_status status = acre__away_check((void *)(uintptr_t)device, bytes, "heap's records");
+    if (status) {
+        acre__gate_leave();
+        return status;
+    }
     if (acre__device_call_relaxed(dev, &call))
         call.code = is_write ? drv->cuMemcpyHtoDAsync(device, pinned, bytes, heap->stream)
                              : drv->cuMemcpyDtoHAsync(pinned, device, bytes, heap->stream);
@@ -31,6 +38,7 @@ static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, si
         call.code = drv->cuStreamSynchronize(heap->stream);
         heap->is_in_flight = call.code != CUDA_SUCCESS;
     }
+    acre__gate_leave();
     return acre__device_done(dev, &call, what);
 }
 

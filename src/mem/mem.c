@@ -21,6 +21,7 @@
 #include "mem/mem_block.h"
 #include "space/extent.h"
 #include "space/host_pages.h"
+#include "space/mapped.h"
 #include "watch/origin.h"
 
 /* Smaller host blocks come from the driver, because it is faster there than mapping and registering
@@ -335,7 +336,8 @@ acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, u
         status = mem_choose(device, kind, bytes, flags, &source);
     if (status || !bytes) /* a block of 0 bytes is NULL, as with cudaMalloc */
         return status;
-    if ((status = acre__mem_check_size(device, kind, bytes)))
+    if ((status = acre__mem_check_size(device, kind, bytes)) ||
+        (kind == ACRE_KIND_DEVICE && (status = acre__device_has_memory(device))))
         return status;
     struct mem_call call = {.dev = device};
     call.block = block_create(device, kind, bytes, flags, source);
@@ -354,11 +356,13 @@ acre_status acre__mem_alloc(acre_device *device, acre_kind kind, size_t bytes, u
 
 acre_status acre_mem_alloc(acre_device *device, acre_kind kind, size_t bytes, uint32_t flags,
                            void **p) {
+    uint64_t seen = acre__resumes();
     acre_status status;
     int tries = 0;
     do
         status = acre__mem_alloc(device, kind, bytes, flags, p);
-    while (status && acre__device_reclaim(device, kind, bytes, status, tries++));
+    while (acre__must_retry(status, &seen) ||
+           (status && acre__device_reclaim(device, kind, bytes, status, tries++)));
     if (status == ACRE_OK)
         (void)acre__origin_add(*p, bytes, &mem_block, device, device->label);
     return acre__in_call(status, "acre_mem_alloc");

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "mem/mem_block.h"
 #include "space/extent.h"
+#include "space/mapped.h"
 #include "space/uses.h"
 
 enum { SPACE_AHEAD = 4 }; /* reserved addresses, as a multiple of the size */
@@ -183,6 +184,7 @@ static acre_status realloc_to_nothing(acre_device *dev, void *p, acre_stream str
 
 acre_status acre_mem_realloc(acre_device *device, void *p, size_t bytes, acre_stream stream,
                              void **new_p) {
+    uint64_t seen = acre__resumes();
     if (new_p)
         *new_p = NULL;
     acre_status status = acre__mem_enter(device);
@@ -191,9 +193,12 @@ acre_status acre_mem_realloc(acre_device *device, void *p, size_t bytes, acre_st
     acre__inner_begin();
     if (status == ACRE_OK && !p)
         status = acre_mem_alloc(device, ACRE_KIND_DEVICE, bytes, 0, new_p);
+    else if (status == ACRE_OK && !bytes)
+        status = realloc_to_nothing(device, p, stream);
     else if (status == ACRE_OK)
-        status = bytes ? mem_realloc(device, p, bytes, stream, new_p)
-                       : realloc_to_nothing(device, p, stream);
+        do
+            status = mem_realloc(device, p, bytes, stream, new_p);
+        while (acre__must_retry(status, &seen));
     return acre__in_call(acre__inner_end(status), "acre_mem_realloc");
 }
 

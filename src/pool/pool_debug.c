@@ -6,10 +6,12 @@
  * logs and counts errors. All of this happens in stream order, and is slow: it never happens on a
  * hit path. */
 
+#include "base/status.h"
 #include "pool/pool_debug.h"
 #include "pool/pool_free.h"
 #include "pool/pool_freed.h"
 #include "space/book.h"
+#include "space/mapped.h"
 #include "watch/origin.h"
 
 enum {
@@ -119,6 +121,16 @@ static void debug_log_overflow(const acre_pool *pool, const void *p, size_t byte
         pool->dev->label, bytes, p, bytes + (size_t)wrong);
 }
 
+static int debug_is_away(const void *p, size_t bytes) {
+    struct acre__said said;
+    acre__said_keep(&said);
+    acre__gate_enter();
+    acre_status status = acre__away_check(p, bytes, "block");
+    acre__gate_leave();
+    (void)acre__said_fail(ACRE_OK, &said);
+    return status != ACRE_OK;
+}
+
 acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *slot,
                                   uint32_t *before, acre_stream stream) {
     acre_pool *pool = slab->pool;
@@ -130,6 +142,8 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
         acre__device_is_lost(pool->dev) ? ACRE_OK : acre__pool_stream_id(pool->dev, stream, &id);
     if (status)
         return status;
+    if (debug_is_away(p, whole)) /* nothing can be checked or poisoned */
+        return acre__pool_free_plain(slab, slot, stream);
     if (!acre__device_is_lost(pool->dev)) {
         status = debug_wait(pool, p, stream);
         if (status == ACRE_OK && bytes < whole)

@@ -29,6 +29,8 @@
  * none. */
 static acre_status ladder_try(struct acre__want *want, enum acre__effort effort) {
     struct acre__want part = *want;
+    if (want->pool->is_suspended)
+        return acre__fail(ACRE_E_SUSPENDED, "memory of the pool is suspended");
     acre_status status = acre__limit_check(want->pool, want->bytes, &part.count);
     want->is_limited = status == ACRE_E_LIMIT;
     if (status)

@@ -29,6 +29,8 @@ uint64_t acre__lane_budget(const acre_pool *pool) {
 
 /* Grants `bytes` more. Returns 0 if the budget does not allow it. */
 static int grant(acre_pool *pool, uint64_t bytes) {
+    if (pool->is_suspended) /* hits must miss */
+        return 0;
     if (pool->granted + bytes > acre__lane_budget(pool)) {
         pool->denied++;
         return 0;

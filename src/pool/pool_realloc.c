@@ -8,6 +8,7 @@
 #include "pool/pool_slow.h"
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
+#include "space/mapped.h"
 
 struct change {
     acre_pool *pool;
@@ -161,6 +162,12 @@ static acre_status pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_str
     }
     if (!acre__pool_block(pool, p, &change.slab, NULL, &status))
         return status;
+    acre__lock_take(&pool->lock);
+    if (pool->is_suspended)
+        status = acre__fail(ACRE_E_SUSPENDED, "memory of the pool is suspended");
+    acre__lock_give(&pool->lock);
+    if (status)
+        return status;
     int is_debugged = (pool->flags & ACRE_POOL_DEBUG) != 0; /* a copy always gets a new red zone */
     size_t has = is_debugged ? acre_pool_usable_size(pool, p) : change.slab->slot_bytes;
     if (!is_debugged && bytes <= ACRE__BYTES_MOST) /* more cannot be allocated either */
@@ -176,5 +183,10 @@ static acre_status pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_str
 
 acre_status acre_pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_stream stream,
                               void **new_p) {
-    return acre__in_call(pool_realloc(pool, p, bytes, stream, new_p), "acre_pool_realloc");
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do
+        status = pool_realloc(pool, p, bytes, stream, new_p);
+    while (acre__must_retry(status, &seen));
+    return acre__in_call(status, "acre_pool_realloc");
 }

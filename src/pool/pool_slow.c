@@ -12,6 +12,7 @@
 #include "pool/pool_slow.h"
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
+#include "space/mapped.h"
 #include "watch/probes.h"
 
 /* ---- checks ---- */
@@ -254,8 +255,8 @@ static acre_status refuse_huge(acre_pool *pool, size_t bytes, acre_stream stream
     return status;
 }
 
-acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignment,
-                                  acre_stream stream, int how, void **p) {
+static acre_status alloc_once(acre_pool *pool, size_t bytes, size_t alignment, acre_stream stream,
+                              int how, void **p) {
     if (p)
         *p = NULL;
     struct acre__pool_cache *cache = acre__cache_self();
@@ -293,6 +294,16 @@ acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignmen
     *p = slot->p;
     acre__probe_alloc(pool, slot->p, bytes, stream);
     return ACRE_OK;
+}
+
+acre_status acre__pool_alloc_slow(acre_pool *pool, size_t bytes, size_t alignment,
+                                  acre_stream stream, int how, void **p) {
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do
+        status = alloc_once(pool, bytes, alignment, stream, how, p);
+    while (acre__must_retry(status, &seen));
+    return status;
 }
 
 /* ---- freeing ---- */

@@ -13,6 +13,7 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/status.h"
+#include "space/mapped.h"
 #include "watch/probes.h"
 #include "watch/regions.h"
 #include "watch/trace.h"
@@ -78,6 +79,8 @@ static struct acre__chunk *chunk_record(acre_device *dev, size_t bytes, uint32_t
     chunk->id = atomic_fetch_add_explicit(&ids, 1, memory_order_relaxed) + 1;
     atomic_init(&chunk->users, 1);
     atomic_init(&chunk->is_alone, 0);
+    atomic_init(&chunk->is_shared, 0);
+    atomic_init(&chunk->is_away, 0);
     return chunk;
 }
 
@@ -143,6 +146,10 @@ void acre__chunk_drop(struct acre__chunk *chunk) {
         return;
     acre_device *dev = chunk->dev;
     struct chunk_store *store = store_of(dev);
+    if (acre__chunk_is_away(chunk)) { /* it has no memory, and does not count */
+        free(chunk);
+        return;
+    }
     uint64_t most = cache_most(dev);
     struct acre__chunk *out = chunk;
     chunk->next = NULL;
@@ -246,8 +253,7 @@ static void chunk_use(void) {
 
 /* ---- allocation ---- */
 
-/* Queries the device's free memory; returns 0 if the query fails. */
-static int device_free_bytes(acre_device *dev, size_t *free_bytes) {
+int acre__chunk_free_bytes(acre_device *dev, size_t *free_bytes) {
     struct acre__current current;
     const char *what;
     size_t total = 0;
@@ -266,7 +272,7 @@ static acre_status chunk_no_memory(acre_device *dev, acre_status status, size_t 
     if (flags & ACRE__CHUNK_HOST)
         return acre__fail(status, "%zu bytes of host memory requested, the driver has none left",
                           bytes);
-    (void)device_free_bytes(dev, &free_bytes);
+    (void)acre__chunk_free_bytes(dev, &free_bytes);
     return acre__fail(status, "%zu bytes requested, %zu bytes of %s are free", bytes, free_bytes,
                       dev->label);
 }
@@ -328,6 +334,9 @@ static acre_status chunk_create(acre_device *dev, struct acre__chunk *chunk) {
 static acre_status chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
                               struct acre__chunk **out) {
     struct chunk_store *store = store_of(dev);
+    acre_status status = flags & ACRE__CHUNK_HOST ? ACRE_OK : acre__device_has_memory(dev);
+    if (status)
+        return status;
     chunk_use();
     acre__lock_take(&store->lock);
     store->is_ending = 0;
@@ -341,7 +350,7 @@ static acre_status chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
     chunk = chunk_record(dev, bytes, flags);
     if (!chunk)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a chunk's record");
-    acre_status status = chunk_create(dev, chunk);
+    status = chunk_create(dev, chunk);
     if (status)
         free(chunk);
     else
@@ -369,7 +378,8 @@ void acre__chunk_drop_list(struct acre__chunk *list) {
  * that other threads do not run out of memory in between. */
 static int may_be_in_pieces(acre_device *dev, size_t left, uint32_t flags) {
     size_t free_bytes;
-    return flags & ACRE__CHUNK_HOST || !device_free_bytes(dev, &free_bytes) || free_bytes >= left;
+    return flags & ACRE__CHUNK_HOST || !acre__chunk_free_bytes(dev, &free_bytes) ||
+           free_bytes >= left;
 }
 
 /* Free memory may be fragmented, so a failed request is retried with half its size. */
@@ -405,6 +415,35 @@ acre_status acre__chunk_cover(acre_device *dev, size_t bytes, size_t least, uint
     return acre__is_no_memory(status) ? chunk_no_memory(dev, status, bytes, flags) : status;
 }
 
+/* ---- suspending ---- */
+
+size_t acre__chunk_leave(struct acre__chunk *chunk) {
+    struct chunk_store *store = store_of(chunk->dev);
+    struct acre__said said;
+    acre__said_keep(&said);
+    acre_status status = acre__step_release(chunk->dev, chunk->handle);
+    (void)acre__said_fail(ACRE_OK, &said);
+    if (status)
+        return 0;
+    acre__lock_take(&store->lock);
+    store->bytes -= chunk->bytes;
+    store->count--;
+    store->released_bytes += chunk->bytes;
+    acre__lock_give(&store->lock);
+    chunk->handle = 0;
+    atomic_store_explicit(&chunk->is_away, 1, memory_order_release);
+    return chunk->bytes;
+}
+
+acre_status acre__chunk_return(struct acre__chunk *chunk) {
+    if (!acre__chunk_is_away(chunk))
+        return ACRE_OK;
+    acre_status status = chunk_create(chunk->dev, chunk);
+    if (status == ACRE_OK)
+        atomic_store_explicit(&chunk->is_away, 0, memory_order_release);
+    return status;
+}
+
 /* ---- other processes ---- */
 
 acre_status acre__chunk_import(acre_device *dev, int fd, size_t bytes, uint32_t flags,
@@ -421,6 +460,7 @@ acre_status acre__chunk_import(acre_device *dev, int fd, size_t bytes, uint32_t 
         return status;
     }
     atomic_store_explicit(&chunk->is_alone, 1, memory_order_relaxed);
+    atomic_store_explicit(&chunk->is_shared, 1, memory_order_relaxed);
     chunk->flags = flags;
     acre__lock_take(&store->lock);
     store->bytes += bytes; /* memory of another process: not subject to the limit */
@@ -434,8 +474,14 @@ acre_status acre__chunk_export(struct acre__chunk *chunk, int *fd) {
     *fd = -1;
     if (!(chunk->flags & ACRE__CHUNK_SHAREABLE))
         return acre__fail(ACRE_E_KIND, "the chunk was not created to be shared");
-    acre_status status = acre__step_export(chunk->dev, chunk->handle, fd);
-    if (status == ACRE_OK)
+    acre__gate_enter();
+    acre_status status = acre__chunk_is_away(chunk)
+                             ? acre__fail(ACRE_E_SUSPENDED, "the memory is suspended")
+                             : acre__step_export(chunk->dev, chunk->handle, fd);
+    if (status == ACRE_OK) {
         atomic_store_explicit(&chunk->is_alone, 1, memory_order_relaxed);
+        atomic_store_explicit(&chunk->is_shared, 1, memory_order_relaxed);
+    }
+    acre__gate_leave();
     return status;
 }

@@ -26,10 +26,13 @@ struct acre__chunk {
     CUmemGenericAllocationHandle handle;
     uint64_t id; /* unique in the process, never reused */
     size_t bytes;
-    uint32_t flags;            /* ACRE__CHUNK_* that the driver granted */
-    uint32_t wanted;           /* ACRE__CHUNK_* requested; the cache matches these */
-    _Atomic uint32_t users;    /* holders and mappings */
-    _Atomic uint32_t is_alone; /* 1: exported or imported, never cached */
+    uint32_t flags;             /* ACRE__CHUNK_* that the driver granted */
+    uint32_t wanted;            /* ACRE__CHUNK_* requested; the cache matches these */
+    _Atomic uint32_t users;     /* holders and mappings */
+    _Atomic uint32_t is_alone;  /* 1: never cached: exported, imported, or kept long enough */
+    _Atomic uint32_t is_shared; /* 1: exported or imported: other processes use it */
+    int is_staying;             /* for suspend_choose.c, inside a move */
+    _Atomic uint32_t is_away;   /* 1: without a handle, see acre__chunk_leave */
 };
 
 /* Size unit of a device's chunks: the granularity; 0 if the device has no VMM or ACRE_VMM=off. With
@@ -64,6 +67,19 @@ void acre__chunk_keep(struct acre__chunk *chunk);
 void acre__chunk_drop(struct acre__chunk *chunk);
 /* acre__chunk_drop for all chunks linked by `next`. */
 void acre__chunk_drop_list(struct acre__chunk *list);
+
+/* Queries the device's free memory. Returns 0 if the query fails. */
+int acre__chunk_free_bytes(acre_device *dev, size_t *free_bytes);
+
+/* For suspending, inside a move (mapped.h). acre__chunk_leave releases the physical memory of a
+ * chunk that is mapped nowhere, and keeps its record. If the driver refuses, the memory stays; this
+ * is no failure. Returns the bytes released. acre__chunk_return gets physical memory again, if the
+ * chunk has none. */
+size_t acre__chunk_leave(struct acre__chunk *chunk);
+acre_status acre__chunk_return(struct acre__chunk *chunk);
+static inline int acre__chunk_is_away(struct acre__chunk *chunk) {
+    return atomic_load_explicit(&chunk->is_away, memory_order_acquire) != 0;
+}
 
 /* Releases all cached chunks of the device. Returns 1 if there were any. */
 int acre__chunk_trim(acre_device *dev);

@@ -13,6 +13,7 @@
 #include "base/round.h"
 #include "base/status.h"
 #include "device/driver_status.h"
+#include "space/mapped.h"
 #include "watch/trace.h"
 
 /* ---- mappings ---- */
@@ -51,8 +52,8 @@ static acre_status mappings_make(struct acre__extent *extent, struct acre__chunk
         at += chunk->bytes;
     }
     if (status == ACRE_OK && made && extent->access_count)
-        status = acre__step_access(extent->dev, begin, (size_t)(at - begin), extent->access,
-                                   extent->access_count);
+        status = acre__mapped_access(extent->dev, begin, (size_t)(at - begin), extent->access,
+                                     extent->access_count);
     if (status)
         *left_end = mappings_end(extent->dev, mappings, made, range_end);
     return status;
@@ -353,7 +354,7 @@ static acre_status extent_set_access(struct acre__extent *extent, const acre_dev
                           (int)ACRE__EXTENT_DEVICES);
     acre_status status = access_check(extent, peer);
     if (status == ACRE_OK && extent->mapped)
-        status = acre__step_access(extent->dev, extent->range.at, extent->mapped, &desc, 1);
+        status = acre__mapped_access(extent->dev, extent->range.at, extent->mapped, &desc, 1);
     if (status)
         return status;
     if (access != CU_MEM_ACCESS_FLAGS_PROT_NONE) {

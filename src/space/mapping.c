@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "space/mapped.h"
 #include "space/range.h"
 #include "watch/trace.h"
 
@@ -36,24 +37,46 @@ acre_status acre__mapping_make(struct acre__chunk *chunk, uint64_t at, struct ac
     mapping->item.kind = &mapping_kind;
     mapping->chunk = chunk;
     mapping->at = at;
-    acre_status status = acre__step_map(chunk->dev, at, chunk->bytes, chunk->handle);
-    if (status) {
-        free(mapping);
-        return status;
+    acre__gate_enter();
+    acre_status status = acre__chunk_is_away(chunk)
+                             ? acre__fail(ACRE_E_SUSPENDED, "the memory is suspended")
+                             : ACRE_OK;
+    if (status == ACRE_OK && !(chunk->flags & ACRE__CHUNK_HOST))
+        status = acre__device_has_memory(chunk->dev);
+    if (status == ACRE_OK)
+        status = acre__step_map(chunk->dev, at, chunk->bytes, chunk->handle);
+    if (status == ACRE_OK) {
+        acre__chunk_keep(chunk);
+        acre__mapped_add(mapping);
+        *out = mapping;
     }
-    acre__chunk_keep(chunk);
-    *out = mapping;
-    return ACRE_OK;
+    acre__gate_leave();
+    if (status)
+        free(mapping);
+    return status;
+}
+
+/* Inside the gate: unmaps, or notes that a mapping without memory has ended. Returns 0 if the
+ * driver refuses. */
+static int mapping_undo(struct acre__mapping *mapping) {
+    acre_device *dev = mapping->chunk->dev;
+    size_t bytes = mapping->chunk->bytes;
+    int is_gone = (mapping->is_away && !mapping->is_stuck) || acre__device_is_lost(dev) ||
+                  acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK ||
+                  acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK || acre__device_is_lost(dev);
+    if (is_gone && mapping->is_away)
+        acre__away_count(dev, -(int64_t)bytes);
+    return is_gone;
 }
 
 int acre__mapping_unmap(struct acre__mapping *mapping) {
-    acre_device *dev = mapping->chunk->dev;
-    size_t bytes = mapping->chunk->bytes;
     struct acre__said said;
     acre__said_keep(&said);
-    int is_gone = acre__device_is_lost(dev) ||
-                  acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK ||
-                  acre__step_unmap(dev, mapping->at, bytes) == ACRE_OK || acre__device_is_lost(dev);
+    acre__gate_enter();
+    int is_gone = mapping_undo(mapping);
+    if (is_gone)
+        acre__mapped_remove(mapping);
+    acre__gate_leave();
     (void)acre__said_fail(ACRE_OK, &said);
     if (!is_gone)
         return 0;
@@ -62,9 +85,14 @@ int acre__mapping_unmap(struct acre__mapping *mapping) {
     return 1;
 }
 
+void acre__mapping_abandon(struct acre__mapping *mapping) {
+    acre__mapped_remove(mapping); /* nobody uses it, so it is neither kept nor brought back */
+    acre__limbo_let_go(mapping->chunk->dev, &mapping->item);
+}
+
 int acre__mapping_end(struct acre__mapping *mapping) {
     if (acre__mapping_unmap(mapping))
         return 1;
-    acre__limbo_let_go(mapping->chunk->dev, &mapping->item);
+    acre__mapping_abandon(mapping);
     return 0;
 }

@@ -5,6 +5,7 @@
  * if the stream is that of the decommit. */
 #include "base/status.h"
 #include "device/driver_status.h"
+#include "space/mapped.h"
 #include "sparse/sparse.h"
 
 /* Waits of one commit at its limit: other threads may take the memory that became free. */
@@ -200,12 +201,25 @@ static acre_status commit_slow(const struct acre__sparse_want *want) {
     return status;
 }
 
+/* Returns ACRE_E_SUSPENDED if the device gets no memory, or if idle pieces are away. */
+static acre_status commit_is_here(const acre_range *range, uint64_t offset, uint64_t bytes) {
+    acre_status status = acre__device_has_memory(range->dev);
+    if (status || !bytes)
+        return status;
+    acre__gate_enter();
+    status = acre__away_check((const char *)(uintptr_t)range->addresses.at + offset, (size_t)bytes,
+                              "range");
+    acre__gate_leave();
+    return status;
+}
+
 static acre_status range_commit(acre_range *range, uint64_t offset, uint64_t bytes,
                                 acre_stream stream) {
     struct acre__sparse_want want = {.stream = stream};
     acre_status status = acre__live_enter(&acre__sparse_ranges, range);
     if (status || (status = want_make(range, offset, bytes, &want)) ||
-        (status = stream_ask(range->dev, stream, &want.id)))
+        (status = stream_ask(range->dev, stream, &want.id)) ||
+        (status = commit_is_here(range, offset, bytes)))
         return status;
     acre__lock_take(&range->budget->lock);
     if (commit_is_easy(&want)) {
@@ -220,7 +234,12 @@ static acre_status range_commit(acre_range *range, uint64_t offset, uint64_t byt
 
 acre_status acre_range_commit(acre_range *range, uint64_t offset, uint64_t bytes,
                               acre_stream stream) {
-    return acre__in_call(range_commit(range, offset, bytes, stream), "acre_range_commit");
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do
+        status = range_commit(range, offset, bytes, stream);
+    while (acre__must_retry(status, &seen));
+    return acre__in_call(status, "acre_range_commit");
 }
 
 /* ---- decommitting ---- */

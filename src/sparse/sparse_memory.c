@@ -11,6 +11,7 @@
 
 #include "base/atomic.h"
 #include "base/status.h"
+#include "space/mapped.h"
 #include "sparse/sparse.h"
 #include "watch/origin.h"
 
@@ -96,7 +97,7 @@ int acre__sparse_piece_empty(struct acre__sparse_piece *piece) {
 }
 
 void acre__sparse_piece_abandon(struct acre__sparse_piece *piece) {
-    acre__limbo_let_go(piece->range->dev, &piece->mapping->item);
+    acre__mapping_abandon(piece->mapping);
     piece_lose(piece);
 }
 
@@ -261,8 +262,8 @@ static acre_status fill_access(const struct acre__sparse_want *want) {
         while (end < want->end && range->pieces[end].is_bare)
             end++;
         if (end > i)
-            status = acre__step_access(range->dev, range->addresses.at + i * range->piece_bytes,
-                                       (end - i) * range->piece_bytes, &range->access, 1);
+            status = acre__mapped_access(range->dev, range->addresses.at + i * range->piece_bytes,
+                                         (end - i) * range->piece_bytes, &range->access, 1);
         for (; i < end && status == ACRE_OK; i++)
             range->pieces[i].is_bare = 0;
         i += end == i;

@@ -4,6 +4,7 @@
 #include "base/atomic.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "space/mapped.h"
 #include "vec/vec.h"
 
 /* An append that needs memory tries to add an eighth of the mapped bytes, up to this much. */
@@ -211,13 +212,16 @@ static acre_status vec_grow(acre_vec *vec, size_t count, acre_stream stream) {
 }
 
 acre_status acre_vec_grow(acre_vec *vec, size_t count, acre_stream stream) {
+    uint64_t seen = acre__resumes();
     acre_status status = acre__vec_enter(vec);
     if (status == ACRE_OK && grow_fast(vec, count))
         return ACRE_OK;
     if (status == ACRE_OK)
-        status = vec_freeze(vec);
-    if (status == ACRE_OK)
-        status = vec_thaw(vec, vec_grow(vec, count, stream));
+        do {
+            status = vec_freeze(vec);
+            if (status == ACRE_OK)
+                status = vec_thaw(vec, vec_grow(vec, count, stream));
+        } while (acre__must_retry(status, &seen));
     return acre__in_call(status, "acre_vec_grow");
 }
 
@@ -238,7 +242,12 @@ static acre_status vec_reserve(acre_vec *vec, size_t count, acre_stream stream) 
 }
 
 acre_status acre_vec_reserve(acre_vec *vec, size_t count, acre_stream stream) {
-    return acre__in_call(vec_reserve(vec, count, stream), "acre_vec_reserve");
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do
+        status = vec_reserve(vec, count, stream);
+    while (acre__must_retry(status, &seen));
+    return acre__in_call(status, "acre_vec_reserve");
 }
 
 /* ---- appending ---- */
@@ -292,15 +301,18 @@ static acre_status vec_append(acre_vec *vec, const void *from, size_t count, acr
 }
 
 acre_status acre_vec_append(acre_vec *vec, const void *from, size_t count, acre_stream stream) {
+    uint64_t seen = acre__resumes();
     acre_status status = acre__vec_enter(vec);
     if (status == ACRE_OK && !count)
         return ACRE_OK;
     if (status == ACRE_OK)
         status = acre__not_null(from, "from");
     if (status == ACRE_OK)
-        status = vec_freeze(vec);
-    if (status == ACRE_OK)
-        status = vec_thaw(vec, vec_append(vec, from, count, stream));
+        do {
+            status = vec_freeze(vec);
+            if (status == ACRE_OK)
+                status = vec_thaw(vec, vec_append(vec, from, count, stream));
+        } while (acre__must_retry(status, &seen));
     return acre__in_call(status, "acre_vec_append");
 }
 
@@ -343,10 +355,15 @@ acre_status acre_vec_shrink(acre_vec *vec, size_t count, acre_stream stream) {
 }
 
 acre_status acre_vec_resize(acre_vec *vec, size_t count, acre_stream stream) {
-    acre_status status = vec_freeze(vec);
-    if (status == ACRE_OK)
-        status = vec_thaw(vec, count < vec->count ? vec_shrink_by(vec, vec->count - count, stream)
-                                                  : vec_grow(vec, count - vec->count, stream));
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do {
+        status = vec_freeze(vec);
+        if (status == ACRE_OK)
+            status =
+                vec_thaw(vec, count < vec->count ? vec_shrink_by(vec, vec->count - count, stream)
+                                                 : vec_grow(vec, count - vec->count, stream));
+    } while (acre__must_retry(status, &seen));
     return acre__in_call(status, "acre_vec_resize");
 }
 

@@ -1,0 +1,97 @@
+/* Pools while memory is suspended: see pool_suspend.h. */
+#include "pool/pool_suspend.h"
+
+#include "base/atomic.h"
+#include "pool/pool_list.h"
+#include "pool/pool_tag.h"
+
+/* Visits all pools of a device. */
+struct visit {
+    const acre_device *dev;
+    void (*fn)(void *user, const struct acre__pool_live *);
+    void *user;
+};
+
+static int visit_has(const struct visit *visit, const acre_pool *pool) {
+    return pool->dev == visit->dev && pool->kind == ACRE_KIND_DEVICE;
+}
+
+/* ---- allocations ---- */
+
+/* Hits would not see the flag, so the caches must be empty: without grants they stay so. */
+static void pool_suspend(acre_pool *pool, void *user) {
+    if (!visit_has(user, pool))
+        return;
+    pool->is_suspended = 1;
+    (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE_ALL);
+}
+
+void acre__pools_suspend(acre_device *dev) {
+    struct visit visit = {.dev = dev};
+    acre__pools_visit(NULL, pool_suspend, &visit);
+}
+
+static int arena_is_away(const struct acre__arena *arena) {
+    for (const struct acre__region *region = arena->regions; region; region = region->next) {
+        struct acre__node *node = acre__tree_first(&region->mappings);
+        for (; node; node = acre__tree_next(&region->mappings, node))
+            if (acre__tree_entry(node, struct acre__region_part, node)->mapping->is_away)
+                return 1;
+    }
+    return 0;
+}
+
+static void pool_resume(acre_pool *pool, void *user) {
+    const struct visit *visit = user;
+    if (visit_has(visit, pool))
+        pool->is_suspended = acre__load(&visit->dev->is_suspended, memory_order_acquire) ||
+                             arena_is_away(&pool->slabs_in) || arena_is_away(&pool->blocks_in);
+}
+
+void acre__pools_resume(acre_device *dev) {
+    struct visit visit = {.dev = dev};
+    acre__pools_visit(NULL, pool_resume, &visit);
+}
+
+/* ---- live blocks ---- */
+
+static void slab_visit(const struct visit *visit, struct acre__slab *slab) {
+    struct acre__pool_live live = {.pool = slab->pool, .bytes = slab->slot_bytes};
+    for (uint32_t i = 0; i < slab->fresh; i++) {
+        uint32_t state = acre__load(slab->slots[i].state, memory_order_acquire);
+        if (!(state & ACRE__SLOT_LIVE))
+            continue;
+        live.at = (uintptr_t)slab->slots[i].p;
+        live.tag = acre__tag_of(slab, slab->slots[i].state, state);
+        visit->fn(visit->user, &live);
+    }
+}
+
+static void arena_visit(const struct visit *visit, const acre_pool *pool,
+                        const struct acre__arena *arena) {
+    for (const struct acre__region *region = arena->regions; region; region = region->next) {
+        if (pool->flags & ACRE_POOL_DEBUG && region->first) {
+            struct acre__pool_live whole = {
+                .pool = pool, .at = region->first->at, .bytes = region->end - region->first->at};
+            visit->fn(visit->user, &whole);
+            continue;
+        }
+        for (const struct acre__piece *piece = region->first; piece; piece = piece->behind)
+            if (piece->state == ACRE__PIECE_TAKEN && piece->user)
+                slab_visit(visit, piece->user);
+    }
+}
+
+static void pool_visit(acre_pool *pool, void *user) {
+    const struct visit *visit = user;
+    if (!visit_has(visit, pool))
+        return;
+    arena_visit(visit, pool, &pool->slabs_in);
+    arena_visit(visit, pool, &pool->blocks_in);
+}
+
+void acre__pools_visit_live(acre_device *dev,
+                            void (*fn)(void *user, const struct acre__pool_live *), void *user) {
+    struct visit visit = {dev, fn, user};
+    acre__pools_visit(NULL, pool_visit, &visit);
+}

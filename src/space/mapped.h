@@ -1,0 +1,76 @@
+/* All mappings of a device by address, and the gate that keeps them unchanged while acre_suspend
+ * moves memory away and back.
+ *
+ * A mapping that is *away* has addresses and a record, but no physical memory. Its chunk has no
+ * handle of the driver's.
+ *
+ * The gate. A call that maps, unmaps, sets access or touches device memory (a copy) is *inside*
+ * from acre__gate_enter to acre__gate_leave. A *move* waits until nobody is inside, and keeps
+ * others outside. The thread that moves calls the driver directly and does not enter. Do not enter
+ * twice, nor wait inside for another thread that may want to enter.
+ *
+ * Threads: any. One lock, a leaf. */
+#ifndef ACRE_SPACE_MAPPED_H
+#define ACRE_SPACE_MAPPED_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acre.h"
+#include "space/mapping.h"
+
+/* ---- the gate ---- */
+
+void acre__gate_enter(void);
+void acre__gate_leave(void);
+
+/* Begins a move: waits for other moves, and until nobody is inside. */
+void acre__move_begin(void);
+void acre__move_end(void);
+
+/* ---- mappings by address ---- */
+
+void acre__mapped_add(struct acre__mapping *mapping);
+void acre__mapped_remove(struct acre__mapping *mapping);
+
+/* Sets access by one driver call and records it. The caller is not inside. Returns
+ * ACRE_E_SUSPENDED if some of the memory is away. */
+acre_status acre__mapped_access(acre_device *dev, uint64_t at, size_t bytes,
+                                const CUmemAccessDesc *access, size_t count);
+
+/* The mapping after `mapping` (NULL: the first) of the device by address; NULL after the last. Only
+ * inside a move. */
+struct acre__mapping *acre__mapped_next(acre_device *dev, const struct acre__mapping *mapping);
+
+/* ---- memory that is away ---- */
+
+/* Changes the bytes of all memory that is away. */
+void acre__away_count(acre_device *dev, int64_t bytes);
+/* Bytes of the device's mappings that are away. */
+uint64_t acre__away_bytes(const acre_device *dev);
+
+/* Returns ACRE_E_SUSPENDED if some of these bytes are away; `which` names them in the detail. The
+ * caller is inside, so that the answer stays true until it leaves. */
+acre_status acre__away_check(const void *p, size_t bytes, const char *which);
+
+/* Calls that returned ACRE_E_SUSPENDED may wait for a resume, if the suspend wants that. A caller
+ * reads the number of resumes before it tries, and waits without locks. */
+uint64_t acre__resumes(void);
+/* Waits until another resume than the first *seen ones has ended, and updates *seen. Returns 0 at
+ * once if no memory is away that calls wait for: the call must fail. */
+int acre__resume_wait(uint64_t *seen);
+/* For loops around a call that may wait: 1 if it must be tried again. */
+static inline int acre__must_retry(acre_status status, uint64_t *seen) {
+    return status == ACRE_E_SUSPENDED && acre__resume_wait(seen);
+}
+/* Counts a resume, and wakes those that wait for it. */
+void acre__resume_note(void);
+/* Changes the number of suspends for which calls wait. */
+void acre__waiting_suspends(int change);
+
+/* Returns ACRE_E_SUSPENDED if everything on the device is suspended, so that it gets no new
+ * memory. */
+acre_status acre__device_has_memory(const acre_device *dev);
+
+#endif
