@@ -185,10 +185,12 @@ static CUresult hooks_primary(const char *name, enum shim_hook hook, CUdevice de
     acre_ledger_enter(&before, name, caller);
     acre__ledger_ending();
     (void)acre__shim_table();
+    acre__serve_hold();
     CUcontext ctx = acre__serve_primary(dev);
     CUresult result = driver(dev);
     if (!result)
         acre__serve_context_ended(dev, ctx, hook == SHIM_HOOK_cuDevicePrimaryCtxReset);
+    acre__serve_release();
     return acre__ledger_end(&before, hooks_ended(result, dev, NULL));
 }
 

@@ -230,7 +230,8 @@ static void pause_go(void) {
 }
 
 void acre__users_set(void) {
-    static const struct acre__pause_hooks hooks = {pause_stop, pause_go};
+    static const struct acre__pause_hooks hooks = {pause_stop, pause_go, acre__serve_hold,
+                                                   acre__serve_release};
     acre__pause_set(&hooks);
 }
 

@@ -2,7 +2,7 @@
  *
  * Locks: `use` is held for reading during every call that uses a pool, and for writing while a
  * device is closed, since its context is gone. `lock` is held while a device is opened; it comes
- * after `use`. */
+ * after `use`. `hold` comes before `use`. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -26,11 +26,20 @@ struct serve_state acre__serve;
 
 static struct {
     pthread_rwlock_t use;
-    pthread_mutex_t lock;
+    pthread_mutex_t hold, lock;
     struct serve_device devices[SERVE_DEVICES];
     struct acre__driver acre;                                        /* the table that acre uses */
 } serve = {.use = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP, /* it must get its turn */
+           .hold = PTHREAD_MUTEX_INITIALIZER,
            .lock = PTHREAD_MUTEX_INITIALIZER};
+
+void acre__serve_hold(void) {
+    pthread_mutex_lock(&serve.hold);
+}
+
+void acre__serve_release(void) {
+    pthread_mutex_unlock(&serve.hold);
+}
 
 void acre__serve_enter(void) {
     pthread_rwlock_rdlock(&serve.use);
@@ -256,18 +265,22 @@ void acre__serve_context_ended(CUdevice dev, CUcontext ctx, int is_reset) {
 }
 
 static CUresult serve_cuDevicePrimaryCtxRelease(CUdevice dev) {
+    acre__serve_hold();
     CUcontext ctx = acre__serve_primary(dev);
     CUresult result = acre__serve.inner->cuDevicePrimaryCtxRelease(dev);
     if (!result)
         acre__serve_context_ended(dev, ctx, 0);
+    acre__serve_release();
     return result;
 }
 
 static CUresult serve_cuDevicePrimaryCtxReset(CUdevice dev) {
+    acre__serve_hold();
     CUcontext ctx = acre__serve_primary(dev);
     CUresult result = acre__serve.inner->cuDevicePrimaryCtxReset(dev);
     if (!result)
         acre__serve_context_ended(dev, ctx, 1);
+    acre__serve_release();
     return result;
 }
 
@@ -536,6 +549,7 @@ void acre__serve_forget(void) {
     if (!acre__serve.options.is_on)
         return;
     serve.use = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+    pthread_mutex_init(&serve.hold, NULL);
     pthread_mutex_init(&serve.lock, NULL);
     atomic_store(&serve_has_thread, 0);
     for (int i = 0; i < SERVE_DEVICES; i++)

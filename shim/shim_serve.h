@@ -37,7 +37,8 @@ void acre__serve_wrap(struct acre__driver *table, const struct acre__driver *inn
                       const struct serve_options *options);
 /* Forgets everything in a forked child, without a driver call. */
 void acre__serve_forget(void);
-/* After a driver call that may have destroyed the primary context of `dev`, which was `ctx`. */
+/* After a driver call that may have destroyed the primary context of `dev`, which was `ctx`. The
+ * caller holds acre__serve_hold. */
 void acre__serve_context_ended(CUdevice dev, CUcontext ctx, int is_reset);
 /* Returns the primary context of a device, or NULL if it is not active. */
 CUcontext acre__serve_primary(CUdevice dev);
@@ -76,6 +77,10 @@ extern struct serve_state acre__serve;
 /* Around everything that uses a pool: no device is closed meanwhile. They do not nest. */
 void acre__serve_enter(void);
 int acre__serve_try(void); /* returns 0 if one is being closed */
+/* Around calls that may destroy a primary context, and around a suspend or a resume: no context
+ * ends during one. Taken before acre__serve_enter. */
+void acre__serve_hold(void);
+void acre__serve_release(void);
 void acre__serve_leave(void);
 
 /* Waits for all work of a device, whatever context is current. Returns the driver's error. */

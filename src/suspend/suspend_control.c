@@ -21,9 +21,11 @@
 
 #include "acre.h"
 #include "base/parse.h"
+#include "base/pause.h"
 #include "base/status.h"
 #include "device/device.h"
 #include "watch/control.h"
+#include "watch/stats_file.h"
 
 void acre__suspend_words(void);
 
@@ -155,6 +157,14 @@ static unsigned control_count_away(void) {
     return count;
 }
 
+/* The device is opened once more while it is suspended or resumed, so that it is not closed
+ * meanwhile. */
+static void control_done(acre_device *dev) {
+    if (acre__stats_is_on())
+        acre__device_export(dev);
+    (void)acre_close(dev);
+}
+
 /* Resumes everything, and writes what came back if `out` is not -1. Returns the first error; what
  * could not be resumed stays suspended. */
 static acre_status control_bring_back(int out) {
@@ -164,10 +174,14 @@ static acre_status control_bring_back(int out) {
     for (unsigned i = 0; i < CONTROL_DEVICES; i++) {
         struct control_away *away = &control_away[i];
         acre_suspend_info info = {.struct_size = sizeof info};
+        acre_device *dev = NULL;
         if (!away->suspended)
             continue;
-        (void)acre_suspend_get_info(away->suspended, &info);
-        acre_status failed = acre_resume(away->suspended);
+        acre_status failed = acre_suspend_get_info(away->suspended, &info);
+        if (!failed)
+            failed = acre_open(away->device, NULL, &dev);
+        if (!failed)
+            failed = acre_resume(away->suspended);
         if (!failed || failed == ACRE_E_HANDLE) /* its device was closed: nothing is left to do */
             away->suspended = NULL;
         if (!failed && out >= 0) {
@@ -176,54 +190,77 @@ static acre_status control_bring_back(int out) {
             status = failed;
             snprintf(detail, sizeof detail, "%s", acre_last_detail());
         }
+        if (dev)
+            control_done(dev);
     }
     return status ? acre__fail(status, "%s", detail) : ACRE_OK;
 }
 
 /* ---- the two words ---- */
 
+/* Suspends a device and writes what left. */
+static acre_status control_take(const struct control_wish *wish, int out, struct control_away *away,
+                                int is_first) {
+    acre_suspend_info info = {.struct_size = sizeof info};
+    acre_device *dev;
+    acre_status status = acre_open(away->device, NULL, &dev);
+    if (status)
+        return status;
+    status = acre_suspend(dev, &wish->options, &away->suspended);
+    if (!status)
+        status = acre_suspend_get_info(away->suspended, &info);
+    if (!status)
+        control_put(out, away->device, &info, is_first, dev);
+    control_done(dev);
+    return status;
+}
+
 static acre_status control_take_away(const struct control_wish *wish, int out) {
     acre_status status = ACRE_OK;
     unsigned count = 0;
-    for (acre_device *dev = NULL; !status && (dev = acre__device_next(NULL, dev));) {
+    for (acre_device *dev = NULL; !status && (dev = acre__device_next(NULL, dev)); count++) {
         struct control_away *away = &control_away[count];
-        acre_suspend_info info = {.struct_size = sizeof info};
         snprintf(away->device, sizeof away->device, "%s", dev->label);
-        status = acre_suspend(dev, &wish->options, &away->suspended);
-        if (!status)
-            status = acre_suspend_get_info(away->suspended, &info);
-        if (!status)
-            control_put(out, away->device, &info, !count++, dev);
+        status = control_take(wish, out, away, !count);
     }
     return status;
 }
 
-static acre_status control_suspend(int out, const char *arguments) {
-    static struct control_wish wish; /* of the one thread */
-    uint64_t begun = control_now();
-    acre_status status = control_parse(&wish, arguments);
-    if (status)
-        return status;
+static acre_status control_suspend_all(const struct control_wish *wish, int out) {
+    char detail[512];
     if (control_count_away())
         return acre__fail(ACRE_E_SUSPENDED, "it is suspended already; acre resume brings it back");
     dprintf(out, "{\"devices\":[");
-    status = control_take_away(&wish, out);
-    if (status) {
-        char detail[512];
-        snprintf(detail, sizeof detail, "%s", acre_last_detail());
-        (void)control_bring_back(-1);
-        return acre__fail(status, "%s", detail);
-    }
-    dprintf(out, "],\"ns\":%llu}\n", (unsigned long long)(control_now() - begun));
-    return ACRE_OK;
+    acre_status status = control_take_away(wish, out);
+    if (!status)
+        return ACRE_OK;
+    snprintf(detail, sizeof detail, "%s", acre_last_detail());
+    (void)control_bring_back(-1);
+    return acre__fail(status, "%s", detail);
+}
+
+static acre_status control_suspend(int out, const char *arguments) {
+    static struct control_wish wish; /* of the one thread */
+    acre_status status = control_parse(&wish, arguments);
+    if (status)
+        return status;
+    uint64_t begun = control_now();
+    acre__pause_hold();
+    status = control_suspend_all(&wish, out);
+    acre__pause_release();
+    if (!status)
+        dprintf(out, "],\"ns\":%llu}\n", (unsigned long long)(control_now() - begun));
+    return status;
 }
 
 static acre_status control_resume(int out, const char *arguments) {
     (void)arguments;
     uint64_t begun = control_now();
     dprintf(out, "{\"devices\":[");
+    acre__pause_hold();
     (void)control_count_away();
     acre_status status = control_bring_back(out);
+    acre__pause_release();
     if (!status)
         dprintf(out, "],\"ns\":%llu}\n", (unsigned long long)(control_now() - begun));
     return status;
