@@ -35,6 +35,7 @@
 #include "acre/oom.h"     /* out-of-memory reports */
 #include "acre/vec.h"     /* arrays that grow in place */
 #include "acre/range.h"   /* sparse ranges: memory committed anywhere */
+#include "acre/spill.h"   /* blocks that leave when memory is short */
 #include "acre/suspend.h" /* device memory leaves and comes back */
 #include "acre/share.h"   /* sharing with other processes */
 #include "acre/vm.h"      /* virtual memory by hand */

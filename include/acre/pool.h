@@ -155,7 +155,7 @@ ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void 
  * pool was created. If a pool has no memory for a request, it takes the steps that acre_pool_oom_fn
  * lists; served_* count the requests that each step served. */
 #define ACRE_POOL_STATS_LIST(X)                                                                    \
-    X(live_blocks, "live blocks now")                                                              \
+    X(live_blocks, "live blocks now, without spillable ones that are away")                        \
     X(live_bytes, "bytes of live blocks now, after rounding")                                      \
     X(held_bytes, "physical memory that the pool holds now")                                       \
     X(refills, "times that a thread took memory from the pool because its cache had none")         \
@@ -177,7 +177,16 @@ ACRE_API acre_status acre_pool_walk(acre_pool *pool, acre_pool_walk_fn fn, void 
     X(served_waiting, "requests served after waiting on the host")                                 \
     X(refused, "requests that failed because no step served them")                                 \
     X(moved_chunks, "chunks mapped elsewhere, or released so that others could be mapped")         \
-    X(held_peak_bytes, "high-water mark of held_bytes")
+    X(held_peak_bytes, "high-water mark of held_bytes")                                            \
+    X(served_spill, "requests served after spillable blocks left the device")                      \
+    X(spillable_bytes, "bytes of live spillable blocks now, on the device or away")                \
+    X(away_bytes, "bytes of them that are away now")                                               \
+    X(left_blocks, "times that a spillable block left the device")                                 \
+    X(left_bytes, "bytes that left with them")                                                     \
+    X(brought_blocks, "times that acre_bring brought a block back")                                \
+    X(brought_bytes, "bytes that came back with them")                                             \
+    X(spill_wait_ns, "time that blocks which left waited for work of the device")                  \
+    X(spill_copy_ns, "time that copying and unmapping them took")
 
 typedef struct acre_pool_stats {
     size_t struct_size; /* set by the caller */
@@ -224,7 +233,8 @@ ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_b
  * mapped memory, the pinned and mapped pools of all devices;
  * - it calls this callback;
  * - it waits on the host for the work that still uses blocks freed to this pool or to the device's
- *   other pools.
+ *   other pools;
+ * - it makes spillable blocks leave the device (acre/spill.h), which waits for all work.
  * If a block was allocated outside a capture and freed on the captured stream, no step uses its
  * memory before the capture ends. A request on a captured stream skips the steps that wait. If no
  * step helps, the call fails with a status and a report (acre_oom_report). The statistics served_*

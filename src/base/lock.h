@@ -17,6 +17,7 @@ enum acre__rank {
     ACRE__RANK_VEC = 11, /* one vec: held through a change (an append copies); its size (+ 1) */
     ACRE__RANK_HEAP =
         12, /* one heap: held through a change and its copies; the list of heaps (+ 1) */
+    ACRE__RANK_SPILL = 13,     /* spillable blocks: held while they leave or come back */
     ACRE__RANK_STAGING = 14,   /* staging of one device and direction; its set of buffers (+ 1) */
     ACRE__RANK_SHARE = 15,     /* one import, or the lists of shares and imports */
     ACRE__RANK_PLAN = 15,      /* one plan, or the list of them */

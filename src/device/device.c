@@ -80,7 +80,7 @@ unsigned acre__device_index(const acre_device *dev) {
 
 /* ---- upper layers ---- */
 
-enum { DEVICE_HOOKS = 12 };
+enum { DEVICE_HOOKS = 16 };
 
 static struct {
     struct acre__lock lock;
@@ -151,6 +151,8 @@ int acre__device_reclaim(acre_device *dev, acre_kind kind, uint64_t bytes, acre_
     for (int wait = tries; wait < 2 && !went; wait++)
         for (unsigned i = 0; (at = hooks_at(i)); i++)
             went += at->reclaim ? at->reclaim(dev, kind, wait) : 0;
+    for (unsigned i = 0; !went && kind == ACRE_KIND_DEVICE && (at = hooks_at(i)); i++)
+        went += at->spill ? at->spill(dev, bytes) : 0;
     (void)acre__said_fail(status, &said);
     return went != 0;
 }

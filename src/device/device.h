@@ -119,7 +119,7 @@ enum acre__hook_layer {
     ACRE__HOOK_BELOW = 2   /* objects are built on it, so it runs after them: space */
 };
 
-/* Callbacks of upper layers. A layer registers its hooks once, on first use; at most 12 in all.
+/* Callbacks of upper layers. A layer registers its hooks once, on first use; at most 16 in all.
  * `close` runs with the registry lock held. The other hooks may run under the registry lock too,
  * and under other locks that rank below ACRE__RANK_POOL_LIST. */
 struct acre__device_hooks {
@@ -130,6 +130,9 @@ struct acre__device_hooks {
     /* The device is out of memory of this kind: releases unused memory; with `wait`, waits for work
      * in flight first. Returns the number of bytes released. */
     uint64_t (*reclaim)(acre_device *dev, acre_kind kind, int wait);
+    /* The device is out of memory, and nothing unused is left: moves memory in use elsewhere, about
+     * `bytes`. Returns the number of bytes released. */
+    uint64_t (*spill)(acre_device *dev, uint64_t bytes);
     void (*synced)(acre_device *dev); /* the program has waited for all work of the device */
     void (*stats)(acre_device *dev, acre_device_stats *stats); /* fills in the layer's fields */
 };

@@ -14,6 +14,7 @@
 #include "pool/pool_list.h"
 #include "pool/pool_slab_make.h"
 #include "pool/pool_slow.h"
+#include "pool/pool_spill.h"
 #include "pool/pool_trim.h"
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
@@ -95,6 +96,7 @@ static int leak_count(void *user, void *p, size_t bytes) {
 static struct leaks pool_end(acre_pool *pool) {
     struct leaks leaks = {0};
     acre__pool_debug_end(pool);
+    acre__spills_end(pool, &leaks.blocks, &leaks.bytes);
     acre__lock_take(&pool->lock);
     pool_walk_live(pool, leak_count, &leaks);
     acre__lock_give(&pool->lock);

@@ -34,12 +34,21 @@ enum acre__rung {
     ACRE__RUNG_POOLS,
     ACRE__RUNG_CALLBACK,
     ACRE__RUNG_WAITING,
+    ACRE__RUNG_SPILL,
     ACRE__RUNGS
 };
 
 enum { ACRE__RELAYS = 8 };
 
 enum { ACRE__QUARANTINE = 64 }; /* most freed blocks in quarantine (ACRE_POOL_DEBUG) */
+
+/* Spillable blocks of a pool (pool_spill.h): live ones and those of them that are away now; what
+ * left and came back so far, and the time that it took. */
+struct acre__spilled {
+    uint64_t blocks, bytes, away_bytes;
+    uint64_t left_blocks, left_bytes, brought_blocks, brought_bytes;
+    uint64_t wait_ns, copy_ns;
+};
 
 struct acre_pool {
     struct acre__live live; /* first: its address is the handle */
@@ -95,6 +104,7 @@ struct acre_pool {
     uint32_t asking;    /* threads inside the callback: they keep the pool alive */
     acre_stream waiter; /* stream through which the host waits for frees; created lazily */
     uint64_t served[ACRE__RUNGS], refused;
+    struct acre__spilled spilled;
 };
 
 /* Other streams that use a block, recorded until the block is freed. */

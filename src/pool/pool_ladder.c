@@ -21,6 +21,7 @@
 #include "pool/pool_limit.h"
 #include "pool/pool_list.h"
 #include "pool/pool_report.h"
+#include "pool/pool_spill.h"
 #include "pool/pool_trim.h"
 
 /* ---- trying ---- */
@@ -258,6 +259,19 @@ static acre_status climb_waiting(struct acre__want *want) {
     return status;
 }
 
+/* ---- spilling ---- */
+
+static acre_status climb_spill(struct acre__want *want) {
+    acre_pool *pool = want->pool;
+    uint64_t bytes = want->bytes;
+    acre__lock_give(&pool->lock);
+    uint64_t went = pool->kind == ACRE_KIND_DEVICE
+                        ? acre__spill_out(pool->dev, want->is_limited ? pool : NULL, bytes)
+                        : 0;
+    acre__lock_take(&pool->lock);
+    return went ? ladder_try(want, ACRE__TAKE_NEW) : ACRE_OK;
+}
+
 /* ---- the ladder ---- */
 
 struct rung {
@@ -269,7 +283,7 @@ static const struct rung rungs[ACRE__RUNGS] = {
     [ACRE__RUNG_CACHES] = {climb_caches, 1},   [ACRE__RUNG_DONE] = {climb_done, 0},
     [ACRE__RUNG_MOVED] = {climb_moved, 0},     [ACRE__RUNG_BEHIND] = {climb_behind, 0},
     [ACRE__RUNG_POOLS] = {climb_pools, 0},     [ACRE__RUNG_CALLBACK] = {climb_callback, 1},
-    [ACRE__RUNG_WAITING] = {climb_waiting, 0},
+    [ACRE__RUNG_WAITING] = {climb_waiting, 0}, [ACRE__RUNG_SPILL] = {climb_spill, 1},
 };
 
 /* Climbs the rungs below `end`. Returns ACRE_OK and the rung that served, or the last error;

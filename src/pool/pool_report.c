@@ -154,6 +154,8 @@ static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
     oom->graphs = acre__graphs_free_bytes(pool);
     collect_pending(oom, want, own);
     collect_holes(oom, &pool->blocks_in);
+    oom->spillable = pool->spilled.bytes - pool->spilled.away_bytes;
+    oom->spilled = pool->spilled.away_bytes;
     collect_holes(oom, &pool->slabs_in);
     /* As the ladder has searched: a request that fits a hole does not fail. */
     oom->largest_hole =

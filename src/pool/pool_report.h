@@ -62,6 +62,7 @@ struct acre__oom {
     uint64_t acre_bytes; /* other memory held by acre */
     uint64_t outside;
     /* The pool: the other fields of this line, except live_blocks, add up to `held`. */
+    uint64_t spillable, spilled; /* bytes of spillable blocks on the device, and away */
     uint64_t held, live, live_blocks, cached, quarantined, graphs, own, pending, holes, slots, ends;
     uint64_t largest_hole; /* the largest request that could be served now, with the alignment */
     uint64_t largest_run;  /* contiguous holes, whatever they wait for */

@@ -138,6 +138,9 @@ static void put_free(struct out *out, const struct acre__oom *oom) {
     put_some(out, oom->holes, what);
     put_some(out, oom->slots, "free slots for small blocks, in slabs that are still in use");
     put_some(out, oom->ends, "unused at the ends of slabs");
+    put_some(out, oom->spillable,
+             "spillable, but in use between acre_bring and acre_bring_end, or too little");
+    put_some(out, oom->spilled, "spillable, and moved to host memory already");
 }
 
 static void put_pool(struct out *out, const struct acre__oom *oom) {
@@ -330,6 +333,8 @@ static void json_pool(struct out *out, const struct acre__oom *oom) {
                                      {"slab_end_bytes", oom->ends},
                                      {"largest_hole_bytes", oom->largest_hole},
                                      {"largest_run_bytes", oom->largest_run},
+                                     {"spillable_bytes", oom->spillable},
+                                     {"spilled_bytes", oom->spilled},
                                      {"used_bytes", oom->used},
                                      {"soft_limit_bytes", oom->soft_limit_bytes},
                                      {"hard_limit_bytes", oom->limit_bytes},

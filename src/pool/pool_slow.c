@@ -10,6 +10,7 @@
 #include "pool/pool_list.h"
 #include "pool/pool_report.h"
 #include "pool/pool_slow.h"
+#include "pool/pool_spill.h"
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
 #include "space/mapped.h"
@@ -348,6 +349,8 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
     if (status || !p)
         return status;
     uint32_t before = 0;
+    if (acre__spill_free(pool, p, stream, &status))
+        return status;
     struct acre__slot *slot = acre__pool_block(pool, p, &slab, &before, &status);
     if (!slot)
         return status;

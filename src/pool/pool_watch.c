@@ -78,9 +78,11 @@ static void region_change(acre_device *dev, const void *before, const void *p, s
 /* ---- calls ---- */
 
 /* Returns the bytes of a block's slot. */
-static size_t watch_real_bytes(const void *p) {
+static size_t watch_real_bytes(const acre_pool *pool, const void *p, size_t bytes) {
     const struct acre__slab *slab = acre__pool_table_find(p);
-    return slab ? slab->slot_bytes : 0;
+    if (slab)
+        return slab->slot_bytes;
+    return acre__round_up(bytes, pool->dev->info.granularity_bytes); /* a spillable block */
 }
 
 /* Of default pools, and of the program's own. */
@@ -126,8 +128,8 @@ void acre__pool_watch_alloc(acre_pool *pool, size_t bytes, acre_stream stream, a
     if (!acre__trace_is_on())
         return;
     if (status == ACRE_OK)
-        acre__trace_alloc(&pool->trace, p, bytes, watch_real_bytes(p), stream, acre__tag_now(),
-                          stack);
+        acre__trace_alloc(&pool->trace, p, bytes, watch_real_bytes(pool, p, bytes), stream,
+                          acre__tag_now(), stack);
     else if (status != ACRE_E_NULL && status != ACRE_E_HANDLE && status != ACRE_E_FORKED)
         acre__trace_refused(&pool->trace, bytes, stream, acre__tag_now(), status);
 }
@@ -220,7 +222,7 @@ int acre__pool_log_leaks(const acre_pool *pool) {
 
 /* Sets the statistics that need no counting. */
 static void stats_quick(const acre_pool *pool, acre_pool_stats *stats) {
-    stats->held_bytes = pool->account.held;
+    stats->held_bytes = pool->account.held + pool->spilled.bytes - pool->spilled.away_bytes;
     stats->held_peak_bytes = pool->account.held_peak;
     stats->refills = pool->refills;
     stats->spills = pool->spills;
@@ -240,6 +242,15 @@ static void stats_quick(const acre_pool *pool, acre_pool_stats *stats) {
     stats->served_pools = pool->served[ACRE__RUNG_POOLS];
     stats->served_callback = pool->served[ACRE__RUNG_CALLBACK];
     stats->served_waiting = pool->served[ACRE__RUNG_WAITING];
+    stats->served_spill = pool->served[ACRE__RUNG_SPILL];
+    stats->spillable_bytes = pool->spilled.bytes;
+    stats->away_bytes = pool->spilled.away_bytes;
+    stats->left_blocks = pool->spilled.left_blocks;
+    stats->left_bytes = pool->spilled.left_bytes;
+    stats->brought_blocks = pool->spilled.brought_blocks;
+    stats->brought_bytes = pool->spilled.brought_bytes;
+    stats->spill_wait_ns = pool->spilled.wait_ns;
+    stats->spill_copy_ns = pool->spilled.copy_ns;
     stats->refused = pool->refused;
 }
 

@@ -67,6 +67,8 @@ static const char *owner_call(enum acre__owned_by owner) {
     case ACRE__OWNED_BY_PLAN:
         return "belongs to a plan: acre_plan_free frees blocks of its loop, acre_plan_destroy the "
                "rest";
+    case ACRE__OWNED_BY_SPILL:
+        return "is a spillable block of a pool: acre_free or acre_pool_free frees it";
     case ACRE__OWNED_BY_RANGE:
         return "belongs to a range: acre_range_decommit frees its pieces, acre_range_destroy all";
     default:
@@ -317,6 +319,8 @@ enum acre__found acre__book_find(const void *p, acre_mem_info *info) {
         info->ordinal = block->dev->ordinal;
         info->is_registered = block->owner == ACRE__OWNED_BY_PROGRAM;
         info->usable_bytes = block->bytes;
+        if (block->owner == ACRE__OWNED_BY_SPILL)
+            info->pool = block->pool;
     }
     acre__lock_give(&book.lock);
     if (range)

@@ -34,7 +34,8 @@ enum acre__owned_by {
     ACRE__OWNED_BY_POOL,    /* acre_pool_free, for the blocks inside */
     ACRE__OWNED_BY_HEAP,    /* acre_heap_destroy; blocks inside by acre_heap_free, in kernels */
     ACRE__OWNED_BY_PLAN,    /* acre_plan_destroy */
-    ACRE__OWNED_BY_RANGE    /* acre_range_destroy */
+    ACRE__OWNED_BY_RANGE,   /* acre_range_destroy */
+    ACRE__OWNED_BY_SPILL    /* acre_pool_free: a spillable block */
 };
 
 struct acre__extent;
@@ -51,7 +52,7 @@ struct acre__block {
     enum acre__source source;
     enum acre__owned_by owner;
     struct acre__extent *extent;  /* its chunks, for ACRE__FROM_SPACE; else NULL */
-    acre_pool *pool;              /* for ACRE__OWNED_BY_POOL, if known */
+    acre_pool *pool;              /* for ACRE__OWNED_BY_POOL, if known; for ACRE__OWNED_BY_SPILL */
     acre_range *range;            /* for ACRE__OWNED_BY_RANGE, whose `bytes` are addresses */
     _Atomic uint64_t range_bytes; /* and how many of them have memory */
     unsigned pins;                /* number of objects that share it and keep it in the book */

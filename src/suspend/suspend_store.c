@@ -185,7 +185,7 @@ static const struct acre__mapping *mapping_at(const struct acre__away *away, uin
     return *k < away->count && away->mappings[*k]->at <= at ? away->mappings[*k] : NULL;
 }
 
-/* Frees the retained spans of memory that leaves, which this suspend keeps anew. */
+/* Frees the retained spans of memory that leaves, which this suspend keeps again. */
 static void retained_drop(struct acre__spans *old, const struct acre__away *away) {
     size_t kept = 0, k = 0;
     for (size_t i = 0; i < old->count; i++) {

@@ -15,6 +15,7 @@
 #include "base/options.h"
 #include "base/pause.h"
 #include "base/status.h"
+#include "pool/pool_spill.h"
 #include "pool/pool_suspend.h"
 #include "space/mapped.h"
 #include "space/steps.h"
@@ -63,7 +64,8 @@ static acre_status suspend_trim(acre_device *dev) {
 }
 
 static void suspend_stats(acre_device *dev, acre_device_stats *stats) {
-    stats->suspended_bytes = acre__away_bytes(dev);
+    uint64_t away = acre__away_bytes(dev), spilled = acre__spill_away_bytes(dev);
+    stats->suspended_bytes = away > spilled ? away - spilled : 0;
 }
 
 static void suspend_use(void) {
