@@ -146,6 +146,7 @@ static void holder_read(struct top_holder *holder, const struct acre__stats_name
     if (holder->kind == ACRE__STATS_DEVICE) {
         holder->total = row_value(names, row, "total_bytes", 0);
         holder->mem = row_value(names, row, "mem_bytes", 0);
+        holder->suspended = row_value(names, row, "suspended_bytes", 0);
         figures->held = sum_of(row_value(names, row, "chunk_bytes", 0), holder->mem);
     } else if (holder->kind == ACRE__STATS_POOL) {
         figures->peak = row_value(names, row, "held_peak_bytes", TOP_UNKNOWN);
@@ -317,6 +318,7 @@ static void process_add_up(struct top_process *process) {
             devices_held = sum_of(devices_held, its->held);
             devices_peak = sum_of(devices_peak, its->peak);
             acre.live = sum_of(acre.live, holder->mem);
+            process->suspended = sum_of(process->suspended, holder->suspended);
         } else if (holder->kind == ACRE__STATS_POOL || holder->kind == ACRE__STATS_MEMORY) {
             bool is_pool = holder->kind == ACRE__STATS_POOL;
             struct top_figures *sum = is_pool ? &acre : &memory;
