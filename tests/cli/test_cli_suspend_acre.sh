@@ -52,7 +52,7 @@ expect_json ".kept_bytes == 80 * $mib and .copied_bytes == .kept_bytes and .rele
 expect_json '.stays | .card_bytes == null and .other_bytes == null and .driver_pool_bytes == 0'
 run "$acre" ps --json
 expect_rc 0
-expect_json ".processes[] | select(.pid == $program) | .state == \"suspended\" and .suspended_bytes >= 80 * $mib"
+expect_json ".processes[] | select(.pid == $program) | .state == \"suspended\" and .suspended_bytes >= 80 * $mib and .held_bytes == 0"
 run "$acre" ps
 expect_out "^ *$program +soft:0,1 +suspended "
 run "$acre" ps --pid $program
