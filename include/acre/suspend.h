@@ -95,7 +95,8 @@ typedef struct acre_suspend_info {
  * differently, the piece leaves only if all its blocks do; use a pool, or large blocks, for each
  * part.
  *
- * A heap's contents are always kept, since its own records are among them.
+ * The contents of heaps and of pools with ACRE_POOL_DEBUG are always kept, since their own records
+ * are among them.
  *
  * All or nothing: after a failure all memory is where it was, with its contents.
  * Returns ACRE_E_BUSY if other processes share the memory, or if work has not ended within the

@@ -28,6 +28,7 @@ struct acre__thread {
     const void *about; /* address of the block that the last failure is about, or NULL */
     int is_told;       /* the failure of the call was logged with more than its detail */
     void *stacks;      /* call stacks captured last (base/stack_memo.h), created on first use */
+    int may_wait;      /* the last ACRE_E_SUSPENDED is one to wait for (space/mapped.h) */
     int uses_idle;     /* the thread may copy free memory of pools (space/book.h) */
     void *soft;        /* the soft driver's record of this thread, created on first use */
 };

@@ -34,7 +34,9 @@ struct acre_device {
     _Atomic uint32_t lost;            /* the sticky error code that lost the device; 0: not lost */
     _Atomic uint64_t driver_refusals; /* driver calls that failed */
 
-    _Atomic uint32_t is_suspended; /* 1: everything is suspended; the device gets no memory */
+    /* Not 0: everything is suspended, the device gets no memory. How calls bear it:
+     * space/mapped.h. */
+    _Atomic uint32_t is_suspended;
 
     _Atomic uint64_t users; /* bits by device number: devices whose work may use this memory */
 

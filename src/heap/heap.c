@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "heap/heap.h"
 #include "watch/origin.h"
+#include "space/mapped.h"
 
 /* The default of CUDA's own heap. */
 #define HEAP_INITIAL_BYTES ((uint64_t)8 << 20)
@@ -198,7 +199,12 @@ static acre_status heap_create(acre_device *device, const acre_heap_options *opt
 
 acre_status acre_heap_create(acre_device *device, const acre_heap_options *options,
                              acre_heap **heap) {
-    return acre__in_call(heap_create(device, options, heap), "acre_heap_create");
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do
+        status = heap_create(device, options, heap);
+    while (acre__must_retry(status, &seen));
+    return acre__in_call(status, "acre_heap_create");
 }
 
 static acre_status heap_get_handle(acre_heap *heap, acre_heap_handle *handle) {

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "heap/heap.h"
 #include "watch/origin.h"
+#include "space/mapped.h"
 
 struct acre__live_list acre__heaps = ACRE__LIVE_LIST("a heap", ACRE__RANK_HEAP + 1);
 
@@ -80,7 +81,12 @@ static acre_status heap_grow(acre_heap *heap, uint64_t bytes) {
 }
 
 acre_status acre_heap_grow(acre_heap *heap, uint64_t bytes) {
-    return acre__in_call(heap_grow(heap, bytes), "acre_heap_grow");
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do
+        status = heap_grow(heap, bytes);
+    while (acre__must_retry(status, &seen));
+    return acre__in_call(status, "acre_heap_grow");
 }
 
 static acre_status heap_get_limit(acre_heap *heap, uint64_t *bytes) {

@@ -18,6 +18,7 @@
 #include "pool/pool_trim.h"
 #include "pool/pool_tag.h"
 #include "pool/pool_watch.h"
+#include "space/mapped.h"
 
 enum { POOL_KINDS = ACRE_KIND_MANAGED + 1 };
 
@@ -404,7 +405,12 @@ static acre_status pool_create(acre_device *device, const acre_pool_options *opt
 
 acre_status acre_pool_create(acre_device *device, const acre_pool_options *options,
                              acre_pool **pool) {
-    return acre__in_call(pool_create(device, options, pool), "acre_pool_create");
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do
+        status = pool_create(device, options, pool);
+    while (acre__must_retry(status, &seen));
+    return acre__in_call(status, "acre_pool_create");
 }
 
 static acre_status pool_default(acre_device *device, acre_kind kind, acre_pool **pool) {

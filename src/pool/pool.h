@@ -60,8 +60,8 @@ struct acre_pool {
     struct acre__account account;           /* totals of both arenas */
     struct acre__arena slabs_in, blocks_in; /* of slabs of small blocks, and of large blocks */
     int is_reserved;                        /* memory was reserved in advance, for both arenas */
-    int is_suspended; /* memory is away: no allocations, empty thread caches */
-    int is_ended;     /* destroyed: only this record is left, because lanes refer to it */
+    uint32_t is_suspended; /* not 0: no allocations, empty thread caches (space/mapped.h) */
+    int is_ended;          /* destroyed: only this record is left, because lanes refer to it */
     acre_pool *next_ended;
     struct acre__tree open[ACRE__CLASSES]; /* slabs with fresh or ready slots, by address */
     uint32_t slots[ACRE__CLASSES];         /* slots of the class in all slabs */

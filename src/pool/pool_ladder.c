@@ -23,6 +23,7 @@
 #include "pool/pool_report.h"
 #include "pool/pool_spill.h"
 #include "pool/pool_trim.h"
+#include "space/mapped.h"
 
 /* ---- trying ---- */
 
@@ -31,7 +32,8 @@
 static acre_status ladder_try(struct acre__want *want, enum acre__effort effort) {
     struct acre__want part = *want;
     if (want->pool->is_suspended)
-        return acre__fail(ACRE_E_SUSPENDED, "memory of the pool is suspended");
+        return acre__fail(acre__suspended_as(want->pool->is_suspended),
+                          "memory of the pool is suspended");
     acre_status status = acre__limit_check(want->pool, want->bytes, &part.count);
     want->is_limited = status == ACRE_E_LIMIT;
     if (status)

@@ -164,7 +164,8 @@ static acre_status pool_realloc(acre_pool *pool, void *p, size_t bytes, acre_str
         return status;
     acre__lock_take(&pool->lock);
     if (pool->is_suspended)
-        status = acre__fail(ACRE_E_SUSPENDED, "memory of the pool is suspended");
+        status =
+            acre__fail(acre__suspended_as(pool->is_suspended), "memory of the pool is suspended");
     acre__lock_give(&pool->lock);
     if (status)
         return status;

@@ -237,9 +237,10 @@ static acre_status leave_copy(struct spill *spill) {
 static acre_status leave_unmap(struct spill *spill) {
     struct acre__away away = {spill->block.dev, spill->extent->mappings, spill->extent->count};
     acre__move_begin();
-    acre_status status = away.mappings[0]->is_away
-                             ? acre__fail(ACRE_E_SUSPENDED, "the block is suspended")
-                             : acre__away_unmap(&away);
+    acre_status status =
+        away.mappings[0]->is_away
+            ? acre__fail(acre__chunk_suspended(away.mappings[0]->chunk), "the block is suspended")
+            : acre__away_unmap(&away);
     if (status == ACRE_OK)
         (void)acre__away_release(&away);
     acre__move_end();

@@ -4,6 +4,7 @@
 #include "base/atomic.h"
 #include "pool/pool_list.h"
 #include "pool/pool_tag.h"
+#include "space/mapped.h"
 
 /* Visits all pools of a device. */
 struct visit {
@@ -22,7 +23,7 @@ static int visit_has(const struct visit *visit, const acre_pool *pool) {
 static void pool_suspend(acre_pool *pool, void *user) {
     if (!visit_has(user, pool))
         return;
-    pool->is_suspended = 1;
+    pool->is_suspended = ACRE__SUSPEND_WAITS; /* until it is known what leaves */
     (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE_ALL);
 }
 
@@ -31,21 +32,30 @@ void acre__pools_suspend(acre_device *dev) {
     acre__pools_visit(NULL, pool_suspend, &visit);
 }
 
-static int arena_is_away(const struct acre__arena *arena) {
+/* How calls bear what is away of an arena, together with what is away elsewhere (*how). Memory that
+ * nobody waits for decides. */
+static void arena_how(const struct acre__arena *arena, uint32_t *how) {
     for (const struct acre__region *region = arena->regions; region; region = region->next) {
         struct acre__node *node = acre__tree_first(&region->mappings);
-        for (; node; node = acre__tree_next(&region->mappings, node))
-            if (acre__tree_entry(node, struct acre__region_part, node)->mapping->is_away)
-                return 1;
+        for (; node; node = acre__tree_next(&region->mappings, node)) {
+            const struct acre__mapping *mapping =
+                acre__tree_entry(node, struct acre__region_part, node)->mapping;
+            if (mapping->is_away && !mapping->chunk->is_waited)
+                *how = ACRE__SUSPEND_REFUSES;
+            else if (mapping->is_away && !*how)
+                *how = ACRE__SUSPEND_WAITS;
+        }
     }
-    return 0;
 }
 
 static void pool_resume(acre_pool *pool, void *user) {
     const struct visit *visit = user;
-    if (visit_has(visit, pool))
-        pool->is_suspended = acre__load(&visit->dev->is_suspended, memory_order_acquire) ||
-                             arena_is_away(&pool->slabs_in) || arena_is_away(&pool->blocks_in);
+    if (!visit_has(visit, pool))
+        return;
+    uint32_t how = acre__load(&visit->dev->is_suspended, memory_order_acquire);
+    arena_how(&pool->slabs_in, &how);
+    arena_how(&pool->blocks_in, &how);
+    pool->is_suspended = how;
 }
 
 void acre__pools_resume(acre_device *dev) {

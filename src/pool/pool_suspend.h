@@ -13,7 +13,7 @@ struct acre__pool_live {
 };
 
 /* No lock held. Stops the allocations of all pools of the device that have mapped memory, and
- * empties their thread caches; from now on allocations return ACRE_E_SUSPENDED. */
+ * empties their thread caches; from now on allocations wait for acre__pools_resume. */
 void acre__pools_suspend(acre_device *dev);
 
 /* No lock held: calls `fn` for every live block of these pools, by rising address within each

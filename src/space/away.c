@@ -94,6 +94,7 @@ static acre_status mappings_map(const struct acre__away *away) {
 static void mark_away(const struct acre__away *away) {
     for (size_t i = 0; i < away->count; i++) {
         away->mappings[i]->is_away = 1;
+        away->mappings[i]->chunk->is_waited = 0;
         acre__away_count(away->dev, (int64_t)away->mappings[i]->chunk->bytes);
     }
 }

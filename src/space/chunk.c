@@ -476,7 +476,7 @@ acre_status acre__chunk_export(struct acre__chunk *chunk, int *fd) {
         return acre__fail(ACRE_E_KIND, "the chunk was not created to be shared");
     acre__gate_enter();
     acre_status status = acre__chunk_is_away(chunk)
-                             ? acre__fail(ACRE_E_SUSPENDED, "the memory is suspended")
+                             ? acre__fail(acre__chunk_suspended(chunk), "the memory is suspended")
                              : acre__step_export(chunk->dev, chunk->handle, fd);
     if (status == ACRE_OK) {
         atomic_store_explicit(&chunk->is_alone, 1, memory_order_relaxed);

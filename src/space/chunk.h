@@ -32,6 +32,7 @@ struct acre__chunk {
     _Atomic uint32_t is_alone;  /* 1: never cached: exported, imported, or kept long enough */
     _Atomic uint32_t is_shared; /* 1: exported or imported: other processes use it */
     int is_staying;             /* for suspend_choose.c, inside a move */
+    uint32_t is_waited;         /* while away: calls wait for it; changed in moves (mapped.h) */
     _Atomic uint32_t is_away;   /* 1: without a handle, see acre__chunk_leave */
 };
 

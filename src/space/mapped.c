@@ -11,14 +11,14 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "device/device.h"
 #include "space/steps.h"
 
 static struct {
-    struct acre__lock lock; /* guards the trees and the next line */
+    struct acre__lock lock; /* guards the trees */
     struct acre__cond cond; /* a move or a resume has ended */
     _Atomic uint64_t resumes;
-    int waiting_suspends;
     _Atomic uint32_t is_moving;
     _Atomic uint32_t inside;
     _Atomic uint64_t away_bytes; /* of all devices */
@@ -131,8 +131,9 @@ static struct acre__mapping *away_find(const struct acre__tree *tree, uint64_t a
     return mapping && mapping->at < at + bytes ? mapping : NULL;
 }
 
-static acre_status away_fail(const char *which, const void *p, size_t bytes) {
-    return acre__fail(ACRE_E_SUSPENDED,
+static acre_status away_fail(const struct acre__mapping *mapping, const char *which, const void *p,
+                             size_t bytes) {
+    return acre__fail(acre__chunk_suspended(mapping->chunk),
                       "some of the %zu bytes of the %s at %p are suspended; call acre_resume first",
                       bytes, which, p);
 }
@@ -155,12 +156,12 @@ acre_status acre__mapped_access(acre_device *dev, uint64_t at, size_t bytes,
     const struct acre__tree *tree = tree_of(dev);
     acre__gate_enter();
     acre__lock_take(&mapped.lock);
-    int is_away = away_find(tree, at, bytes) != NULL;
+    struct acre__mapping *mapping = away_find(tree, at, bytes);
     acre__lock_give(&mapped.lock);
-    acre_status status = is_away ? away_fail("memory", (void *)(uintptr_t)at, bytes)
+    acre_status status = mapping ? away_fail(mapping, "memory", (void *)(uintptr_t)at, bytes)
                                  : acre__step_access(dev, at, bytes, access, count);
     acre__lock_take(&mapped.lock);
-    struct acre__mapping *mapping = status ? NULL : mapped_from(tree, at);
+    mapping = status ? NULL : mapped_from(tree, at);
     while (mapping && mapping->at < at + bytes) {
         for (size_t i = 0; i < count; i++)
             access_note(mapping, &access[i]);
@@ -186,27 +187,38 @@ uint64_t acre__away_bytes(const acre_device *dev) {
 acre_status acre__away_check(const void *p, size_t bytes, const char *which) {
     if (!acre__load(&mapped.away_bytes, memory_order_seq_cst))
         return ACRE_OK;
-    int is_away = 0;
+    const struct acre__mapping *mapping = NULL;
     acre__lock_take(&mapped.lock);
-    for (unsigned i = 0; i < ACRE__DEVICE_SLOTS && !is_away; i++)
-        is_away = away_find(&mapped.mappings[i], (uintptr_t)p, bytes) != NULL;
+    for (unsigned i = 0; i < ACRE__DEVICE_SLOTS && !mapping; i++)
+        mapping = away_find(&mapped.mappings[i], (uintptr_t)p, bytes);
     acre__lock_give(&mapped.lock);
-    return is_away ? away_fail(which, p, bytes) : ACRE_OK;
+    return mapping ? away_fail(mapping, which, p, bytes) : ACRE_OK;
 }
 
 uint64_t acre__resumes(void) {
     return acre__load(&mapped.resumes, memory_order_acquire);
 }
 
+acre_status acre__suspended_as(uint32_t how) {
+    struct acre__thread *self = acre__thread_self();
+    if (self->id) /* the shared record must not be written */
+        self->may_wait = how == ACRE__SUSPEND_WAITS;
+    return ACRE_E_SUSPENDED;
+}
+
+acre_status acre__chunk_suspended(const struct acre__chunk *chunk) {
+    return acre__suspended_as(chunk->is_waited ? ACRE__SUSPEND_WAITS : ACRE__SUSPEND_REFUSES);
+}
+
 int acre__resume_wait(uint64_t *seen) {
+    if (!acre__thread_self()->may_wait)
+        return 0;
     acre__lock_take(&mapped.lock);
-    while (mapped.waiting_suspends && acre__resumes() == *seen)
+    while (acre__resumes() == *seen)
         acre__cond_wait(&mapped.cond, &mapped.lock);
-    uint64_t resumes = acre__resumes();
-    int is_new = resumes != *seen;
-    *seen = resumes;
+    *seen = acre__resumes();
     acre__lock_give(&mapped.lock);
-    return is_new;
+    return 1;
 }
 
 void acre__resume_note(void) {
@@ -216,16 +228,11 @@ void acre__resume_note(void) {
     acre__lock_give(&mapped.lock);
 }
 
-void acre__waiting_suspends(int change) {
-    acre__lock_take(&mapped.lock);
-    mapped.waiting_suspends += change;
-    acre__lock_give(&mapped.lock);
-}
-
 acre_status acre__device_has_memory(const acre_device *dev) {
-    if (!acre__load(&dev->is_suspended, memory_order_seq_cst))
+    uint32_t how = acre__load(&dev->is_suspended, memory_order_seq_cst);
+    if (!how)
         return ACRE_OK;
-    return acre__fail(ACRE_E_SUSPENDED,
+    return acre__fail(acre__suspended_as(how),
                       "all memory of %s is suspended; call acre_resume before allocating more",
                       dev->label);
 }

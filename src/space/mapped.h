@@ -54,20 +54,28 @@ uint64_t acre__away_bytes(const acre_device *dev);
  * caller is inside, so that the answer stays true until it leaves. */
 acre_status acre__away_check(const void *p, size_t bytes, const char *which);
 
-/* Calls that returned ACRE_E_SUSPENDED may wait for a resume, if the suspend wants that. A caller
- * reads the number of resumes before it tries, and waits without locks. */
+/* How calls bear that memory is away: values of is_suspended of devices and pools. */
+enum {
+    ACRE__SUSPEND_REFUSES = 1, /* they return ACRE_E_SUSPENDED */
+    ACRE__SUSPEND_WAITS = 2    /* they wait for a resume; or a suspend is at work, and they wait
+                                * until it knows what leaves */
+};
+/* Returns ACRE_E_SUSPENDED, for acre__fail, and notes for acre__resume_wait which of both. */
+acre_status acre__suspended_as(uint32_t how);
+
+acre_status acre__chunk_suspended(const struct acre__chunk *chunk); /* the same for its memory */
+
+/* A caller that may wait reads the number of resumes before it tries, and waits without locks. */
 uint64_t acre__resumes(void);
 /* Waits until another resume than the first *seen ones has ended, and updates *seen. Returns 0 at
- * once if no memory is away that calls wait for: the call must fail. */
+ * once if the thread's last ACRE_E_SUSPENDED is not one to wait for: the call must fail. */
 int acre__resume_wait(uint64_t *seen);
 /* For loops around a call that may wait: 1 if it must be tried again. */
 static inline int acre__must_retry(acre_status status, uint64_t *seen) {
     return status == ACRE_E_SUSPENDED && acre__resume_wait(seen);
 }
-/* Counts a resume, and wakes those that wait for it. */
+/* Counts a resume, or the end of a suspend, and wakes those that wait for it. */
 void acre__resume_note(void);
-/* Changes the number of suspends for which calls wait. */
-void acre__waiting_suspends(int change);
 
 /* Returns ACRE_E_SUSPENDED if everything on the device is suspended, so that it gets no new
  * memory. */

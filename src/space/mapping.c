@@ -39,7 +39,7 @@ acre_status acre__mapping_make(struct acre__chunk *chunk, uint64_t at, struct ac
     mapping->at = at;
     acre__gate_enter();
     acre_status status = acre__chunk_is_away(chunk)
-                             ? acre__fail(ACRE_E_SUSPENDED, "the memory is suspended")
+                             ? acre__fail(acre__chunk_suspended(chunk), "the memory is suspended")
                              : ACRE_OK;
     if (status == ACRE_OK && !(chunk->flags & ACRE__CHUNK_HOST))
         status = acre__device_has_memory(chunk->dev);

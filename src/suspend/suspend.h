@@ -20,6 +20,7 @@ struct acre__store;
 /* Contents that are kept. */
 struct acre__span {
     uint64_t at, bytes;        /* addresses of the device */
+    uint64_t live_bytes;       /* of blocks and objects; the rest is gaps between them */
     uint64_t chunk;            /* id of the chunk that they are in */
     struct acre__store *store; /* NULL: no room yet */
     char *host;                /* in the store */

@@ -140,7 +140,13 @@ static struct choice choose(const struct acre__chosen *chosen, const char *tag,
 
 static struct choice choose_live(const struct acre__chosen *chosen,
                                  const struct acre__pool_live *live) {
-    return choose(chosen, acre__tag_path(live->tag), live->pool, live->at, live->bytes);
+    struct choice choice =
+        choose(chosen, acre__tag_path(live->tag), live->pool, live->at, live->bytes);
+    if (live->pool->flags & ACRE_POOL_DEBUG) { /* it writes red zones and poison beside blocks */
+        choice.how = choice.how == ACRE_SUSPEND_DROP ? ACRE_SUSPEND_KEEP : choice.how;
+        choice.is_unchanged = 0;
+    }
+    return choice;
 }
 
 /* ---- what there is ---- */
@@ -255,6 +261,7 @@ static void span_note(struct acre__chosen *chosen, const struct acre__mapping *m
     chosen->info.kept_bytes += end - at;
     struct acre__span span = {.at = at,
                               .bytes = end - at,
+                              .live_bytes = end - at,
                               .chunk = mapping->chunk->id,
                               .is_file = choice.how == ACRE_SUSPEND_FILE,
                               .is_unchanged = (uint8_t)choice.is_unchanged};
@@ -264,6 +271,7 @@ static void span_note(struct acre__chosen *chosen, const struct acre__mapping *m
         uint64_t gap = at - (last->at + last->bytes);
         if (gap <= GAP_BYTES || gap <= last->bytes / GAP_PART) {
             last->bytes = end - last->at;
+            last->live_bytes += end - at;
             return;
         }
     }

@@ -36,11 +36,15 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* The time in `ms`, or the end of time. */
+static uint64_t time_in(uint64_t ms) {
+    uint64_t most = UINT64_MAX / 2, now = now_ns();
+    return ms < (most - now) / 1000000u ? now + ms * 1000000u : most;
+}
+
 /* ---- devices ---- */
 
 static void suspended_free(acre_suspended *suspended) {
-    if (suspended->flags & ACRE_SUSPEND_WAIT)
-        acre__waiting_suspends(-1);
     acre__spans_free(&suspended->spans);
     free(suspended);
 }
@@ -100,8 +104,11 @@ static acre_status move_away(struct steps *steps) {
         status = acre__away_unmap(&chosen->away);
     if (status)
         return status;
-    for (size_t i = 0; i < chosen->away.count; i++)
-        chosen->away.mappings[i]->suspended_by = steps->suspended->id;
+    for (size_t i = 0; i < chosen->away.count; i++) {
+        struct acre__mapping *mapping = chosen->away.mappings[i];
+        mapping->suspended_by = steps->suspended->id;
+        mapping->chunk->is_waited = (steps->options.flags & ACRE_SUSPEND_WAIT) != 0;
+    }
     chosen->info.released_bytes = acre__away_release(&chosen->away);
     return ACRE_OK;
 }
@@ -133,15 +140,16 @@ static void suspend_publish(struct steps *steps) {
 /* The lock is held. */
 static acre_status suspend_all(struct steps *steps) {
     acre_device *dev = steps->dev;
-    int is_waiting = (steps->options.flags & ACRE_SUSPEND_WAIT) != 0;
+    uint32_t how =
+        steps->options.flags & ACRE_SUSPEND_WAIT ? ACRE__SUSPEND_WAITS : ACRE__SUSPEND_REFUSES;
+    int is_whole = steps->suspended->is_whole;
     acre_status status = acre__device_has_memory(dev);
     if (status)
         return acre__fail(status, "everything on %s is suspended already", dev->label);
     status = acre__pause_stop(steps->until_ns);
     if (status)
         return status;
-    acre__waiting_suspends(is_waiting);
-    acre__store(&dev->is_suspended, (uint32_t)steps->suspended->is_whole, memory_order_seq_cst);
+    acre__store(&dev->is_suspended, is_whole ? ACRE__SUSPEND_WAITS : 0, memory_order_seq_cst);
     acre__pools_suspend(dev);
     status = suspend_stopped(steps);
     if (status) {
@@ -149,13 +157,14 @@ static acre_status suspend_all(struct steps *steps) {
         acre__said_keep(&said);
         acre__store(&dev->is_suspended, 0, memory_order_seq_cst);
         acre__pools_resume(dev);
-        acre__waiting_suspends(-is_waiting);
         acre__resume_note();
         acre__pause_go();
         return acre__said_fail(status, &said);
     }
     suspend_publish(steps);
+    acre__store(&dev->is_suspended, is_whole ? how : 0, memory_order_seq_cst);
     acre__pools_resume(dev); /* those that have nothing away */
+    acre__resume_note();
     return ACRE_OK;
 }
 
@@ -172,7 +181,7 @@ static acre_status suspend(acre_device *device, const acre_suspend_options *opti
     suspend_use();
     steps.options.timeout_ms =
         steps.options.timeout_ms ? steps.options.timeout_ms : SUSPEND_TIMEOUT_MS;
-    steps.until_ns = now_ns() + steps.options.timeout_ms * 1000000u;
+    steps.until_ns = time_in(steps.options.timeout_ms);
     status = acre__choose_begin(&steps.chosen, device, &steps.options);
     if (status == ACRE_OK && !(steps.suspended = calloc(1, sizeof *steps.suspended)))
         status = acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a suspend");

@@ -238,16 +238,18 @@ static acre_status spans_copy(acre_device *dev, const struct acre__spans *spans,
     const struct acre__span *list = spans->list;
     acre_status status = ACRE_OK;
     for (size_t i = 0, end; i < spans->count && status == ACRE_OK; i = end) {
-        uint64_t bytes = list[i].bytes;
+        uint64_t bytes = list[i].bytes, live_bytes = list[i].live_bytes;
         for (end = i + 1;
              list[i].is_due && end < spans->count && list[end].is_due &&
              list[end].at == list[i].at + bytes && list[end].host == list[i].host + bytes;
-             end++)
+             end++) {
             bytes += list[end].bytes;
+            live_bytes += list[end].live_bytes;
+        }
         if (!list[i].is_due)
             continue;
         status = acre__contents_copy(dev, list[i].at, list[i].host, (size_t)bytes, to_device);
-        *copied += bytes;
+        *copied += live_bytes;
     }
     return status ? status : acre__contents_settle(dev);
 }

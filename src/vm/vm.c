@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "base/tree.h"
 #include "device/device.h"
+#include "space/mapped.h"
 #include "space/steps.h"
 
 _Static_assert(ACRE_VM_HOST == ACRE__CHUNK_HOST && ACRE_VM_SHAREABLE == ACRE__CHUNK_SHAREABLE &&
@@ -275,7 +276,8 @@ static acre_status vm_create(acre_device *device, size_t bytes, uint32_t flags,
     if (status || (status = acre__not_null(chunk, "acre_vm_create: chunk")))
         return status;
     if ((status = vm_check_flags(device, flags, what)) ||
-        (status = vm_round(device, flags, what, &bytes, &unit)))
+        (status = vm_round(device, flags, what, &bytes, &unit)) ||
+        (!(flags & ACRE_VM_HOST) && (status = acre__device_has_memory(device))))
         return status;
     acre_vm_chunk *made = vm_record(sizeof *made, device, bytes, what, &status);
     if (!made)
@@ -293,7 +295,12 @@ static acre_status vm_create(acre_device *device, size_t bytes, uint32_t flags,
 
 acre_status acre_vm_create(acre_device *device, size_t bytes, uint32_t flags, acre_vm_chunk **chunk,
                            size_t *real_bytes) {
-    return acre__in_call(vm_create(device, bytes, flags, chunk, real_bytes), "acre_vm_create");
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do
+        status = vm_create(device, bytes, flags, chunk, real_bytes);
+    while (acre__must_retry(status, &seen));
+    return acre__in_call(status, "acre_vm_create");
 }
 
 static acre_status vm_export(acre_device *device, acre_vm_chunk *chunk, int *fd) {
