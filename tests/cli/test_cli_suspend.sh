@@ -24,7 +24,7 @@ start() {
 # ask WORD: what the program answers, in $answer.
 ask() {
     echo "$1" >&7
-    read -r -u 8 answer
+    read -r -t 60 -u 8 answer || answer='no answer within a minute'
 }
 # tell WORD: the program does it.
 tell() {
@@ -98,15 +98,30 @@ run "$acre" suspend $program
 expect_rc 2
 expect_err "^acre: process $program: it is suspended already; acre resume brings it back\$"
 expect_still
+# Each kind of call waits.
+tell each
+sleep 0.1
+ask each
+check "no call has returned: $answer" test "$answer" = 0
+run "$acre" resume $program
+expect_rc 0
+for ((i = 0; i < 600; i++)); do
+    ask each
+    [ "$answer" = all ] && break
+    sleep 0.05
+done
+check "all calls have returned: $answer" test "$answer" = all
+run "$acre" resume $program
+expect_rc 2
+expect_err "^acre: process $program is not suspended\$"
+run "$acre" suspend $program
+expect_rc 0
 run "$acre" resume $program
 expect_rc 0
 expect_out "^process $program resumed in [0-9.]+ s: [0-9.]+ MiB of device memory"
 run "$acre" ps --json
 expect_json ".processes[] | select(.pid == $program) | .state == \"running\" and .suspended_bytes == 0"
 expect_moving
-run "$acre" resume $program
-expect_rc 2
-expect_err "^acre: process $program is not suspended\$"
 # The contents are in a file.
 mkdir away
 run "$acre" suspend --json --rest file --folder away --retain $program
@@ -198,17 +213,19 @@ run "$acre" resume $program
 expect_rc 2
 expect_err "^acre: there is no process $program\$"
 
-# The context ends, with all memory.
+# The context ends, with all memory. An allocation that waits does not keep it.
 start
 run "$acre" suspend $program
 expect_rc 0
+tell each
 ask reset
-run "$acre" resume $program
-expect_rc 2
-expect_err "^acre: process $program is not suspended\$"
+check "reset: $answer" test "$answer" != 'no answer within a minute'
 run "$acre" suspend $program
 expect_rc 2
 expect_err "^acre: process $program has no device open\$"
+run "$acre" resume $program
+expect_rc 2
+expect_err "^acre: process $program is not suspended\$"
 kill_program
 
 # ---- errors ----

@@ -45,14 +45,14 @@ expect_state() {
 # ---- all of it ----
 
 start
-run "$acre" suspend --json $program
+run_leaks "$acre" suspend --json $program
 expect_rc 0
 expect_json '.devices | map(.device) == ["soft:0", "soft:1"]'
 expect_json ".kept_bytes == 80 * $mib and .copied_bytes == .kept_bytes and .released_bytes >= .kept_bytes and .dropped_bytes == 0"
 expect_json '.stays | .card_bytes == null and .other_bytes == null and .driver_pool_bytes == 0'
 run "$acre" ps --json
 expect_rc 0
-expect_json ".processes[] | select(.pid == $program) | .state == \"suspended\" and .suspended_bytes >= 80 * $mib"
+expect_json ".processes[] | select(.pid == $program) | .state == \"suspended\" and .suspended_bytes >= 80 * $mib and .held_bytes == 0"
 run "$acre" ps
 expect_out "^ *$program +soft:0,1 +suspended "
 run "$acre" ps --pid $program
@@ -71,7 +71,7 @@ run "$acre" suspend $program
 expect_rc 0
 tell copy
 expect_state waits
-run "$acre" resume --json $program
+run_leaks "$acre" resume --json $program
 expect_rc 0
 expect_json '.devices | length == 2'
 expect_state 'done'
@@ -87,7 +87,7 @@ run "$acre" resume $program
 expect_rc 0
 tell check
 mkdir away
-run "$acre" suspend --json --keep weights=file --drop kv --folder away $program
+run_leaks "$acre" suspend --json --keep weights=file --drop kv --folder away $program
 expect_rc 0
 expect_json ".file_bytes >= 32 * $mib and .host_bytes >= 16 * $mib and .dropped_bytes == 32 * $mib"
 run "$acre" resume $program

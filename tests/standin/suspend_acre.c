@@ -159,8 +159,11 @@ int main(void) {
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = '\0';
-        if (strcmp(line, "exit") == 0)
+        if (strcmp(line, "exit") == 0) {
+            if (strcmp(atomic_load(&worker.state), "waits") != 0 && worker.is_begun)
+                pthread_join(worker.thread, NULL);
             exit(0);
+        }
         puts(obey(line));
         fflush(stdout);
     }

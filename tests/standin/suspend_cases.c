@@ -11,6 +11,7 @@
  *   capture  begins a capture; again: ends it
  *   block    a thread begins a copy that does not return; again: it returns
  *   reset    destroys the context, and with it all memory: the threads' next calls fail
+ *   each     threads begin one call each that needs the memory; again: how many have returned
  *   around   finds a function of the driver without the gate
  *   stop     ends the threads, checks a block that was not written since, and frees everything
  *   exit     leaves at once
@@ -181,6 +182,114 @@ static int do_block(void) {
     return 1;
 }
 
+/* ---- one call each ---- */
+
+static CUdeviceptr small; /* what they use */
+static CUgraphExec small_exec;
+
+static int each_alloc(void) {
+    CUdeviceptr block;
+    NEED(cuMemAlloc(&block, MIB));
+    return 1;
+}
+
+static int each_pitched(void) {
+    CUdeviceptr block;
+    size_t pitch;
+    NEED(cuMemAllocPitch(&block, &pitch, 1000, 100, 4));
+    return 1;
+}
+
+static int each_graph(void) {
+    NEED(cuGraphLaunch(small_exec, CU_STREAM_PER_THREAD));
+    return 1;
+}
+
+static int each_attribute(void) {
+    CUmemorytype type;
+    NEED(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, small));
+    return 1;
+}
+
+static int each_range(void) {
+    CUdeviceptr base;
+    size_t bytes;
+    NEED(cuMemGetAddressRange(&base, &bytes, small));
+    return 1;
+}
+
+static int each_copy(void) {
+    uint32_t word;
+    NEED(cuMemcpyDtoH(&word, small, sizeof word));
+    return 1;
+}
+
+static int each_async(void) {
+    NEED(cuMemcpyDtoDAsync(small, small + 8, 8, CU_STREAM_PER_THREAD));
+    return 1;
+}
+
+static int each_memset(void) {
+    NEED(cuMemsetD32(small, 1, 1));
+    return 1;
+}
+
+static int each_capture(void) {
+    CUstream stream;
+    CUgraph graph;
+    NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    NEED(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    NEED(cuStreamEndCapture(stream, &graph));
+    return 1;
+}
+
+static int (*const each_calls[])(void) = {each_alloc,     each_pitched, each_graph,
+                                          each_attribute, each_range,   each_copy,
+                                          each_async,     each_memset,  each_capture};
+enum { EACH = sizeof each_calls / sizeof each_calls[0] };
+static _Atomic unsigned each_begun, each_done;
+
+static void *each_run(void *call) {
+    int (*const *run)(void) = call;
+    if (cuCtxSetCurrent(context))
+        (void)fail("context", 0);
+    atomic_fetch_add(&each_begun, 1);
+    (void)(*run)();
+    atomic_fetch_add(&each_done, 1);
+    return NULL;
+}
+
+static int each_start(void) {
+    for (unsigned i = 0; i < EACH; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, each_run, (void *)(uintptr_t)&each_calls[i]))
+            return fail("pthread_create", 0);
+        pthread_detach(thread);
+    }
+    while (atomic_load(&each_begun) < EACH)
+        sched_yield();
+    return 1;
+}
+
+/* Returns how many have returned, or "all". */
+static const char *each_ask(void) {
+    static char text[16];
+    snprintf(text, sizeof text, "%u", atomic_load(&each_done));
+    return atomic_load(&each_done) == EACH ? "all" : text;
+}
+
+static int each_prepare(void) {
+    CUstream stream;
+    CUgraph graph;
+    NEED(cuMemAlloc(&small, 4096));
+    NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    NEED(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    NEED(cuMemsetD32Async(small, 7, 16, stream));
+    NEED(cuStreamEndCapture(stream, &graph));
+    NEED(cuGraphInstantiate(&small_exec, graph, 0));
+    return 1;
+}
+
 static int do_reset(void) {
     NEED(cuDevicePrimaryCtxReset(0));
     return 1;
@@ -229,7 +338,7 @@ static int obey(const char *line) {
         int (*run)(void);
     } rows[] = {{"free", do_free},   {"info", do_info},     {"capture", do_capture},
                 {"block", do_block}, {"around", do_around}, {"stop", do_stop},
-                {"reset", do_reset}};
+                {"reset", do_reset}, {"each", each_start}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(line, rows[i].word) == 0)
             return rows[i].run();
@@ -243,6 +352,8 @@ static int begin(void) {
     NEED(cuCtxSetCurrent(context));
     NEED(cuMemAlloc(&kept, (size_t)KEPT_MIB * MIB));
     NEED(cuMemAlloc(&spare, 8 * MIB));
+    if (!each_prepare())
+        return 0;
     for (uint32_t i = 0; i < KEPT_MIB; i++)
         NEED(cuMemsetD32(kept + (size_t)i * MIB, i ^ 0x5eedu, MIB / 4));
     for (unsigned i = 0; i < THREADS; i++) {
@@ -262,11 +373,14 @@ int main(void) {
         line[strcspn(line, "\n")] = '\0';
         if (strcmp(line, "exit") == 0)
             exit(failure ? 1 : 0);
-        is_ok = strcmp(line, "rounds") == 0 || obey(line);
+        int is_asked = strcmp(line, "rounds") == 0 || (strcmp(line, "each") == 0 && each_begun);
+        is_ok = is_asked || obey(line);
         if (!is_ok || failure)
             puts(failure ? failure : "failed");
         else if (strcmp(line, "rounds") == 0)
             printf("%llu\n", (unsigned long long)atomic_load(&rounds));
+        else if (is_asked)
+            puts(each_ask());
         else
             puts("ok");
         fflush(stdout);
