@@ -45,6 +45,8 @@ int cmd_snapshot(int argc, char **argv);
 int cmd_symbolize(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_limit(int argc, char **argv);
+int cmd_suspend(int argc, char **argv);
+int cmd_resume(int argc, char **argv);
 
 /* The options that several commands share. Each command lists those it accepts. */
 struct cli_args {

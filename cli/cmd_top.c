@@ -135,6 +135,8 @@ static const struct argp_option top_options[] = {
     "  LIVE     device memory that the program uses\n"                                             \
     "  HELD     device memory that it has from the driver\n"                                       \
     "  PEAK     the highest HELD so far\n"                                                         \
+    "  STATE    suspended while 'acre suspend' has its memory off the device\n"                    \
+    "  AWAY     how much of it\n"                                                                  \
     "  ALLOC/S  allocations per second, and BYTES/S the bytes that they asked for\n"               \
     "\n"
 

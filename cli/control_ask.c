@@ -23,6 +23,7 @@ static const uint64_t ASK_MOST = (uint64_t)8 << 30; /* bytes of an answer */
 struct ask {
     long pid;
     const char *request;
+    struct control_answers *all; /* NULL: only the longest answer is wanted, and soon */
     char *text;
     size_t bytes;
     bool has_answer;
@@ -72,6 +73,18 @@ static void ask_take(struct ask *ask, int from, const char *line) {
         return;
     }
     text[bytes] = '\0';
+    if (ask->all) {
+        char **texts = realloc(ask->all->texts, (ask->all->count + 1) * sizeof *texts);
+        if (!texts) {
+            snprintf(ask->error, sizeof ask->error, "out of memory");
+            free(text);
+            return;
+        }
+        ask->all->texts = texts;
+        texts[ask->all->count++] = text;
+        ask->has_answer = true;
+        return;
+    }
     if (ask->has_answer && ask->bytes >= bytes) {
         free(text);
         return;
@@ -97,10 +110,19 @@ static void ask_talk(struct ask *ask, int to) {
     }
 }
 
+/* If all answers are wanted, each refusal has a message. */
+static void ask_refused(struct ask *ask) {
+    if (ask->all && ask->error[0]) {
+        cli_say("process %ld: %s", ask->pid, ask->error);
+        ask->all->refused++;
+        ask->error[0] = '\0';
+    }
+}
+
 /* Connects to a socket of the folder; one that nobody listens on is a leftover, and is removed. */
 static void ask_socket(struct ask *ask, int folder, const char *name) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const struct timeval wait = {.tv_sec = ASK_WAIT_S};
+    const struct timeval wait = {.tv_sec = ask->all ? 0 : ASK_WAIT_S}; /* 0: no limit */
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%.64s", folder, name);
     int to = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (to < 0) {
@@ -110,6 +132,7 @@ static void ask_socket(struct ask *ask, int folder, const char *name) {
     (void)setsockopt(to, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
     if (connect(to, (struct sockaddr *)&address, sizeof address) == 0) {
         ask_talk(ask, to);
+        ask_refused(ask);
     } else if (errno == ECONNREFUSED) {
         (void)unlinkat(folder, name, 0);
     }
@@ -145,13 +168,39 @@ static void ask_explain(const struct ask *ask) {
     }
 }
 
+/* Asks all sockets of the process. */
+static bool ask_folders(struct ask *ask) {
+    char path[ACRE__PATH_BYTES];
+    if (strlen(ask->request) + 2 > ACRE__CONTROL_LINE) {
+        snprintf(ask->error, sizeof ask->error, "the request is too long");
+        return false;
+    }
+    for (unsigned i = 0; acre__publish_folder(i, path); i++) {
+        ask_folder(ask, path);
+    }
+    return ask->has_answer;
+}
+
+bool control_ask_all(long pid, const char *request, struct control_answers *answers) {
+    struct ask ask = {.pid = pid, .request = request, .all = answers};
+    *answers = (struct control_answers){0};
+    if (!ask_folders(&ask) && !answers->refused) {
+        ask_explain(&ask);
+    }
+    return answers->count > 0;
+}
+
+void control_answers_end(struct control_answers *answers) {
+    for (size_t i = 0; i < answers->count; i++) {
+        free(answers->texts[i]);
+    }
+    free(answers->texts);
+    *answers = (struct control_answers){0};
+}
+
 bool control_ask(long pid, const char *request, char **text, size_t *bytes) {
     struct ask ask = {.pid = pid, .request = request};
-    char path[ACRE__PATH_BYTES];
-    for (unsigned i = 0; acre__publish_folder(i, path); i++) {
-        ask_folder(&ask, path);
-    }
-    if (!ask.has_answer) {
+    if (!ask_folders(&ask)) {
         ask_explain(&ask);
         return false;
     }

@@ -10,4 +10,13 @@
  * several sockets, since several copies of acre are in it, the longest answer wins. */
 bool control_ask(long pid, const char *request, char **text, size_t *bytes);
 
+/* Sends a request that may take any time, and collects all answers. Returns false if there is none;
+ * messages name the copies of acre that refused. The caller frees with control_answers_end. */
+struct control_answers {
+    char **texts;
+    size_t count, refused;
+};
+bool control_ask_all(long pid, const char *request, struct control_answers *answers);
+void control_answers_end(struct control_answers *answers);
+
 #endif

@@ -29,6 +29,8 @@ static const struct main_command main_commands[] = {
     {"symbolize", "replace addresses in a text by functions and lines", cmd_symbolize},
     {"run", "run a CUDA program on a machine without a GPU", cmd_run},
     {"limit", "show or change the memory limit of a program", cmd_limit},
+    {"suspend", "take a program's memory off its devices, and keep the contents", cmd_suspend},
+    {"resume", "bring the memory of a suspended program back", cmd_resume},
 };
 
 enum { MAIN_COMMAND_COUNT = sizeof main_commands / sizeof main_commands[0] };

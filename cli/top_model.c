@@ -146,6 +146,7 @@ static void holder_read(struct top_holder *holder, const struct acre__stats_name
     if (holder->kind == ACRE__STATS_DEVICE) {
         holder->total = row_value(names, row, "total_bytes", 0);
         holder->mem = row_value(names, row, "mem_bytes", 0);
+        holder->suspended = row_value(names, row, "suspended_bytes", 0);
         figures->held = sum_of(row_value(names, row, "chunk_bytes", 0), holder->mem);
     } else if (holder->kind == ACRE__STATS_POOL) {
         figures->peak = row_value(names, row, "held_peak_bytes", TOP_UNKNOWN);
@@ -286,6 +287,11 @@ static void nvml_merge(struct top_reading *reading) {
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
+/* A pool holds what is suspended, but the device does not. */
+static uint64_t less_of(uint64_t held, uint64_t suspended) {
+    return held > suspended ? held - suspended : 0;
+}
+
 /* A device's figures are written less often than those of its pools, which are part of them. */
 static void device_follow_pools(const struct top_process *process, struct top_holder *device) {
     size_t length = strlen(device->name);
@@ -297,7 +303,7 @@ static void device_follow_pools(const struct top_process *process, struct top_ho
             held = sum_of(held, known(pool->figures.held));
         }
     }
-    held = sum_of(held, device->mem);
+    held = sum_of(less_of(held, device->suspended), device->mem);
     device->figures.held = most_of(device->figures.held, held);
     device->figures.peak = most_of(known(device->figures.peak), device->figures.held);
 }
@@ -317,6 +323,7 @@ static void process_add_up(struct top_process *process) {
             devices_held = sum_of(devices_held, its->held);
             devices_peak = sum_of(devices_peak, its->peak);
             acre.live = sum_of(acre.live, holder->mem);
+            process->suspended = sum_of(process->suspended, holder->suspended);
         } else if (holder->kind == ACRE__STATS_POOL || holder->kind == ACRE__STATS_MEMORY) {
             bool is_pool = holder->kind == ACRE__STATS_POOL;
             struct top_figures *sum = is_pool ? &acre : &memory;
@@ -329,7 +336,7 @@ static void process_add_up(struct top_process *process) {
             }
         }
     }
-    acre.held = most_of(devices_held, pools_held);
+    acre.held = most_of(devices_held, less_of(pools_held, process->suspended));
     *out = (struct top_figures){.live = most_of(acre.live, memory.live),
                                 .held = most_of(acre.held, memory.live),
                                 .peak = most_of(most_of(acre.peak, devices_peak), memory.peak),

@@ -44,6 +44,7 @@ struct top_holder {
     char name[128], card[32];
     uint64_t blocks, limit; /* limit 0: none */
     uint64_t total, mem;    /* of a device: its memory; what acre_mem_alloc has of it */
+    uint64_t suspended;     /* of a device: what acre_suspend has taken off it */
     bool is_host;           /* memory of the host, which no card has */
     struct top_figures figures;
 };
@@ -56,6 +57,7 @@ struct top_process {
     char cards[TOP_CARD_BYTES]; /* "GPU 0", "soft:0", "GPU 0,1" */
     uint64_t started_ns, refreshed_ns;
     uint64_t card_bytes; /* according to NVML; TOP_UNKNOWN */
+    uint64_t suspended;  /* bytes that are off its devices now */
     unsigned files, rows_missing;
     struct top_figures figures; /* of device memory */
     struct top_holder *holders;

@@ -45,9 +45,15 @@ static void print_rates(struct cli_table *table, const struct top_figures *figur
     cli_table_cell(table, CLI_PLAIN, "%s", top_byte_rate(figures->byte_rate, text));
 }
 
+/* NVML does not know whether a process is suspended. */
+static const char *print_state(const struct top_process *process) {
+    return process->suspended ? "suspended" : process->is_published ? "running" : "-";
+}
+
 static size_t print_processes(const struct top_state *state, const char *filter) {
-    static const char *const titles[] = {">PID",  "CARD",     ">LIVE",    ">HELD",
-                                         ">PEAK", ">ALLOC/S", ">BYTES/S", "PROGRAM"};
+    static const char *const titles[] = {">PID",  "CARD",  "STATE",    ">LIVE",    ">HELD",
+                                         ">PEAK", ">AWAY", ">ALLOC/S", ">BYTES/S", "PROGRAM"};
+    char text[TOP_TEXT_BYTES];
     struct cli_table table;
     size_t count = 0;
     cli_table_begin(&table, titles, sizeof titles / sizeof titles[0]);
@@ -60,7 +66,11 @@ static size_t print_processes(const struct top_state *state, const char *filter)
         cli_table_cell(&table, process->is_published ? CLI_BOLD : CLI_PLAIN, "%" PRId64,
                        process->pid);
         cli_table_cell(&table, CLI_PLAIN, "%s", process->cards[0] ? process->cards : "-");
+        cli_table_cell(&table, process->suspended ? CLI_BOLD : CLI_PLAIN, "%s",
+                       print_state(process));
         print_figures(&table, &process->figures);
+        cli_table_cell(&table, CLI_PLAIN, "%s",
+                       process->suspended ? top_bytes(process->suspended, text) : "-");
         print_rates(&table, &process->figures);
         cli_table_cell(&table, CLI_PLAIN, "%s", process->command);
     }
@@ -103,6 +113,9 @@ static void print_process(const struct top_process *process, const char *filter)
     printf("process %" PRId64 ": %s\n", process->pid, process->command);
     printf("live %s, held %s, peak %s", top_bytes(process->figures.live, live),
            top_bytes(process->figures.held, held), top_bytes(process->figures.peak, peak));
+    if (process->suspended) {
+        printf(", suspended %s", top_bytes(process->suspended, age));
+    }
     if (process->card_bytes != TOP_UNKNOWN) {
         printf(", on its cards %s", top_bytes(process->card_bytes, live));
     }
@@ -195,6 +208,7 @@ static json_t *json_holder(const struct top_holder *holder) {
     cli_json_set(out, "limit_bytes", holder->limit ? cli_json_number(holder->limit) : json_null());
     if (holder->kind == ACRE__STATS_DEVICE) {
         cli_json_set(out, "total_bytes", cli_json_number(holder->total));
+        cli_json_set(out, "suspended_bytes", cli_json_number(holder->suspended));
     }
     return out;
 }
@@ -208,6 +222,10 @@ static json_t *json_process(const struct top_process *process) {
     cli_json_set(out, "cards", cli_json_text(process->cards));
     cli_json_set(out, "card_bytes", json_bytes(process->card_bytes));
     json_figures(out, &process->figures);
+    cli_json_set(out, "state",
+                 process->is_published ? cli_json_text(print_state(process)) : json_null());
+    cli_json_set(out, "suspended_bytes",
+                 process->is_published ? cli_json_number(process->suspended) : json_null());
     if (process->is_published) {
         cli_json_set(out, "library", cli_json_text(process->library));
         cli_json_set(out, "started_ns", cli_json_number(process->started_ns));

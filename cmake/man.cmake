@@ -8,7 +8,7 @@ endif()
 find_program(ACRE_HELP2MAN help2man)
 find_program(ACRE_PYTHON python3)
 if(TARGET acre_cli AND ACRE_HELP2MAN AND NOT CMAKE_CROSSCOMPILING AND NOT ACRE_SANITIZE)
-    foreach(command "" info doctor demo replay plan bench trace report export stats top ps snapshot symbolize run limit)
+    foreach(command "" info doctor demo replay plan bench trace report export stats top ps snapshot symbolize run limit suspend resume)
         set(page ${PROJECT_BINARY_DIR}/man/acre-${command}.1)
         string(REPLACE acre-.1 acre.1 page ${page})
         add_custom_command(OUTPUT ${page} DEPENDS acre_cli scripts/man-command VERBATIM

@@ -25,7 +25,9 @@ target_sources(acre_shim PRIVATE ${shared_only})
 set(shim_map ${PROJECT_SOURCE_DIR}/shim/shim.map)
 set_target_properties(acre_shim PROPERTIES LINK_DEPENDS ${shim_map})
 # The shim unwinds stacks, and must not load libgcc_s.so.1 into a program.
-target_link_options(acre_shim PRIVATE LINKER:--version-script=${shim_map} -static-libgcc)
+# Nothing refers to the words for `acre suspend`, which a constructor registers.
+target_link_options(acre_shim PRIVATE LINKER:--version-script=${shim_map} -static-libgcc
+    LINKER:--undefined=acre__suspend_words)
 
 # In its own namespace an audit library finds no sanitizer, so it has its own flags.
 acre_add_shim(acre_gate shim/gate_audit.c)

@@ -18,6 +18,7 @@ static struct {
     struct acre__tree live, ranges;
     uint64_t ids;
     _Atomic unsigned sync; /* live blocks with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+    unsigned exported;     /* live blocks that are exported */
 } blocks = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Ids of the driver's own memory are small numbers. */
@@ -43,11 +44,13 @@ int acre__blocks_add(struct serve_device *device, CUdeviceptr address, size_t by
 static void blocks_insert(struct serve_block *block) {
     acre__tree_insert(&blocks.live, &block->node);
     blocks.sync += block->is_sync ? 1 : 0;
+    blocks.exported += block->is_exported ? 1 : 0;
 }
 
 static void blocks_remove(struct serve_block *block) {
     acre__tree_remove(&blocks.live, &block->node);
     blocks.sync -= block->is_sync ? 1 : 0;
+    blocks.exported -= block->is_exported ? 1 : 0;
 }
 
 static struct serve_block *blocks_take(CUdeviceptr address, int is_import) {
@@ -102,6 +105,23 @@ void acre__blocks_set_sync(CUdeviceptr address, int is_sync) {
     pthread_mutex_unlock(&blocks.lock);
 }
 
+void acre__blocks_set_exported(CUdeviceptr address) {
+    pthread_mutex_lock(&blocks.lock);
+    struct serve_block *block = blocks_at(address);
+    if (block && !block->is_import && !block->is_exported) {
+        block->is_exported = 1;
+        blocks.exported++;
+    }
+    pthread_mutex_unlock(&blocks.lock);
+}
+
+int acre__blocks_any_exported(void) {
+    pthread_mutex_lock(&blocks.lock);
+    int is_any = blocks.exported != 0;
+    pthread_mutex_unlock(&blocks.lock);
+    return is_any;
+}
+
 int acre__blocks_is_sync(CUdeviceptr address) {
     struct serve_block block;
     return address && acre__blocks_find(address, &block) && block.is_sync;
@@ -116,6 +136,7 @@ void acre__blocks_forget(const struct serve_device *device) {
         pthread_mutex_init(&blocks.lock, NULL);
         blocks.live = blocks.ranges = (struct acre__tree){0};
         blocks.sync = 0;
+        blocks.exported = 0;
         return;
     }
     pthread_mutex_lock(&blocks.lock);

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "shim_pause.h"
 #include "shim_serve.h"
 
 enum {
@@ -115,12 +116,14 @@ void acre__serve_context_gone(CUcontext ctx) {
         captures_remove(NULL, ctx, CAPTURES_MOST);
 }
 
+/* A suspend waits for the context, which would invalidate a capture; so a capture waits for it. */
 static CUresult captures_begin(CUstream stream, CUstreamCaptureMode mode) {
+    struct shim_user *user = acre__user_begin("cuStreamBeginCapture");
     acre__serve_capturing(stream);
     CUresult result = acre__serve.inner->cuStreamBeginCapture(stream, mode);
     if (result)
         acre__serve_not_capturing(stream);
-    return result;
+    return acre__user_end(user, result);
 }
 
 static CUresult captures_end(CUstream stream, CUgraph *graph_out) {
@@ -335,7 +338,10 @@ CUresult acre__captures_free(struct serve_block *block) {
     struct serve_device *device = block->device;
     CUresult result = is_captured ? acre__captures_ask(device) : CUDA_SUCCESS;
     if (!result && !is_captured) {
-        if (acre__serve.options.defers && batch_add(block))
+        /* While memory is away nothing runs: there is no wait to defer, and the block's contents
+         * need not come back. */
+        if (acre__serve.options.defers && !atomic_load(&acre__users_are_stopped) &&
+            batch_add(block))
             return CUDA_SUCCESS;
         result = captures_wait(device, &is_captured);
     }

@@ -2,7 +2,8 @@
  *
  *   HOOK   has a hook of its own (shim_hooks.c, shim_arrays.c), which records or serves memory; or
  *          one that calls again when out of memory (shim_retry.c), or that may wait
- *          (shim_memops.c)
+ *          (shim_memops.c). Launches, copies and other calls that use device memory are hooks,
+ *          since they wait while it is away (shim_pause.h)
  *   COUNT  gets or frees memory that the shim does not record. Its calls are counted
  *          (shim_count.c), so that a report can say what it does not contain
  *   PASS   does neither. The program calls the driver
@@ -104,6 +105,73 @@
     HOOK(cuLaunchKernelEx_ptsz)                                                                    \
     HOOK(cuLaunchCooperativeKernel)                                                                \
     HOOK(cuLaunchCooperativeKernel_ptsz)                                                           \
+    HOOK(cuMemcpyAsync)                                                                            \
+    HOOK(cuMemcpyAsync_ptsz)                                                                       \
+    HOOK(cuMemcpyPeerAsync)                                                                        \
+    HOOK(cuMemcpyPeerAsync_ptsz)                                                                   \
+    HOOK(cuMemcpyHtoDAsync_v2)                                                                     \
+    HOOK(cuMemcpyHtoDAsync_v2_ptsz)                                                                \
+    HOOK(cuMemcpyDtoHAsync_v2)                                                                     \
+    HOOK(cuMemcpyDtoHAsync_v2_ptsz)                                                                \
+    HOOK(cuMemcpyDtoDAsync_v2)                                                                     \
+    HOOK(cuMemcpyDtoDAsync_v2_ptsz)                                                                \
+    HOOK(cuMemcpyHtoAAsync_v2)                                                                     \
+    HOOK(cuMemcpyHtoAAsync_v2_ptsz)                                                                \
+    HOOK(cuMemcpyAtoHAsync_v2)                                                                     \
+    HOOK(cuMemcpyAtoHAsync_v2_ptsz)                                                                \
+    HOOK(cuMemcpy2DAsync_v2)                                                                       \
+    HOOK(cuMemcpy2DAsync_v2_ptsz)                                                                  \
+    HOOK(cuMemcpy3DAsync_v2)                                                                       \
+    HOOK(cuMemcpy3DAsync_v2_ptsz)                                                                  \
+    HOOK(cuMemcpy3DPeerAsync)                                                                      \
+    HOOK(cuMemcpy3DPeerAsync_ptsz)                                                                 \
+    HOOK(cuMemcpyBatchAsync)                                                                       \
+    HOOK(cuMemcpyBatchAsync_ptsz)                                                                  \
+    HOOK(cuMemcpyBatchAsync_v2)                                                                    \
+    HOOK(cuMemcpyBatchAsync_v2_ptsz)                                                               \
+    HOOK(cuMemcpy3DBatchAsync)                                                                     \
+    HOOK(cuMemcpy3DBatchAsync_ptsz)                                                                \
+    HOOK(cuMemcpy3DBatchAsync_v2)                                                                  \
+    HOOK(cuMemcpy3DBatchAsync_v2_ptsz)                                                             \
+    HOOK(cuMemBatchDecompressAsync)                                                                \
+    HOOK(cuMemBatchDecompressAsync_ptsz)                                                           \
+    HOOK(cuMemsetD8Async)                                                                          \
+    HOOK(cuMemsetD8Async_ptsz)                                                                     \
+    HOOK(cuMemsetD16Async)                                                                         \
+    HOOK(cuMemsetD16Async_ptsz)                                                                    \
+    HOOK(cuMemsetD32Async)                                                                         \
+    HOOK(cuMemsetD32Async_ptsz)                                                                    \
+    HOOK(cuMemsetD2D8Async)                                                                        \
+    HOOK(cuMemsetD2D8Async_ptsz)                                                                   \
+    HOOK(cuMemsetD2D16Async)                                                                       \
+    HOOK(cuMemsetD2D16Async_ptsz)                                                                  \
+    HOOK(cuMemsetD2D32Async)                                                                       \
+    HOOK(cuMemsetD2D32Async_ptsz)                                                                  \
+    HOOK(cuStreamBatchMemOp)                                                                       \
+    HOOK(cuStreamBatchMemOp_ptsz)                                                                  \
+    HOOK(cuStreamWaitValue32)                                                                      \
+    HOOK(cuStreamWaitValue32_ptsz)                                                                 \
+    HOOK(cuStreamWaitValue64)                                                                      \
+    HOOK(cuStreamWaitValue64_ptsz)                                                                 \
+    HOOK(cuStreamWriteValue32)                                                                     \
+    HOOK(cuStreamWriteValue32_ptsz)                                                                \
+    HOOK(cuStreamWriteValue64)                                                                     \
+    HOOK(cuStreamWriteValue64_ptsz)                                                                \
+    HOOK(cuStreamBatchMemOp_v2)                                                                    \
+    HOOK(cuStreamBatchMemOp_v2_ptsz)                                                               \
+    HOOK(cuStreamWaitValue32_v2)                                                                   \
+    HOOK(cuStreamWaitValue32_v2_ptsz)                                                              \
+    HOOK(cuStreamWaitValue64_v2)                                                                   \
+    HOOK(cuStreamWaitValue64_v2_ptsz)                                                              \
+    HOOK(cuStreamWriteValue32_v2)                                                                  \
+    HOOK(cuStreamWriteValue32_v2_ptsz)                                                             \
+    HOOK(cuStreamWriteValue64_v2)                                                                  \
+    HOOK(cuStreamWriteValue64_v2_ptsz)                                                             \
+    HOOK(cuLaunchCooperativeKernelMultiDevice)                                                     \
+    HOOK(cuLaunch)                                                                                 \
+    HOOK(cuLaunchGrid)                                                                             \
+    HOOK(cuLaunchGridAsync)                                                                        \
+    HOOK(cuMemGetHandleForAddressRange)                                                            \
     HOOK(cuModuleGetFunction)                                                                      \
     HOOK(cuModuleGetGlobal_v2)                                                                     \
     HOOK(cuKernelGetFunction)                                                                      \
@@ -431,10 +499,6 @@
     PASS(cuKernelGetParamInfo)                                                                     \
     PASS(cuKernelSetAttribute)                                                                     \
     PASS(cuKernelSetCacheConfig)                                                                   \
-    PASS(cuLaunch)                                                                                 \
-    PASS(cuLaunchCooperativeKernelMultiDevice)                                                     \
-    PASS(cuLaunchGrid)                                                                             \
-    PASS(cuLaunchGridAsync)                                                                        \
     PASS(cuLaunchHostFunc)                                                                         \
     PASS(cuLaunchHostFunc_ptsz)                                                                    \
     PASS(cuLibraryEnumerateKernels)                                                                \
@@ -457,8 +521,6 @@
     PASS(cuLogsUnregisterCallback)                                                                 \
     PASS(cuMemAdvise)                                                                              \
     PASS(cuMemAdvise_v2)                                                                           \
-    PASS(cuMemBatchDecompressAsync)                                                                \
-    PASS(cuMemBatchDecompressAsync_ptsz)                                                           \
     PASS(cuMemDiscardAndPrefetchBatchAsync)                                                        \
     PASS(cuMemDiscardAndPrefetchBatchAsync_ptsz)                                                   \
     PASS(cuMemDiscardBatchAsync)                                                                   \
@@ -469,7 +531,6 @@
     PASS(cuMemGetAllocationGranularity)                                                            \
     PASS(cuMemGetAllocationPropertiesFromHandle)                                                   \
     PASS(cuMemGetDefaultMemPool)                                                                   \
-    PASS(cuMemGetHandleForAddressRange)                                                            \
     PASS(cuMemGetInfo)                                                                             \
     PASS(cuMemGetMemPool)                                                                          \
     PASS(cuMemHostGetDevicePointer)                                                                \
@@ -493,68 +554,28 @@
     PASS(cuMemSetMemPool)                                                                          \
     PASS(cuMemcpy2D)                                                                               \
     PASS(cuMemcpy2DAsync)                                                                          \
-    PASS(cuMemcpy2DAsync_v2)                                                                       \
-    PASS(cuMemcpy2DAsync_v2_ptsz)                                                                  \
     PASS(cuMemcpy2DUnaligned)                                                                      \
     PASS(cuMemcpy3D)                                                                               \
     PASS(cuMemcpy3DAsync)                                                                          \
-    PASS(cuMemcpy3DAsync_v2)                                                                       \
-    PASS(cuMemcpy3DAsync_v2_ptsz)                                                                  \
-    PASS(cuMemcpy3DBatchAsync)                                                                     \
-    PASS(cuMemcpy3DBatchAsync_ptsz)                                                                \
-    PASS(cuMemcpy3DBatchAsync_v2)                                                                  \
-    PASS(cuMemcpy3DBatchAsync_v2_ptsz)                                                             \
-    PASS(cuMemcpy3DPeerAsync)                                                                      \
-    PASS(cuMemcpy3DPeerAsync_ptsz)                                                                 \
-    PASS(cuMemcpyAsync)                                                                            \
-    PASS(cuMemcpyAsync_ptsz)                                                                       \
     PASS(cuMemcpyAtoA)                                                                             \
     PASS(cuMemcpyAtoD)                                                                             \
     PASS(cuMemcpyAtoH)                                                                             \
     PASS(cuMemcpyAtoHAsync)                                                                        \
-    PASS(cuMemcpyAtoHAsync_v2)                                                                     \
-    PASS(cuMemcpyAtoHAsync_v2_ptsz)                                                                \
-    PASS(cuMemcpyBatchAsync)                                                                       \
-    PASS(cuMemcpyBatchAsync_ptsz)                                                                  \
-    PASS(cuMemcpyBatchAsync_v2)                                                                    \
-    PASS(cuMemcpyBatchAsync_v2_ptsz)                                                               \
     PASS(cuMemcpyDtoA)                                                                             \
     PASS(cuMemcpyDtoD)                                                                             \
     PASS(cuMemcpyDtoDAsync)                                                                        \
-    PASS(cuMemcpyDtoDAsync_v2)                                                                     \
-    PASS(cuMemcpyDtoDAsync_v2_ptsz)                                                                \
     PASS(cuMemcpyDtoH)                                                                             \
     PASS(cuMemcpyDtoHAsync)                                                                        \
-    PASS(cuMemcpyDtoHAsync_v2)                                                                     \
-    PASS(cuMemcpyDtoHAsync_v2_ptsz)                                                                \
     PASS(cuMemcpyHtoA)                                                                             \
     PASS(cuMemcpyHtoAAsync)                                                                        \
-    PASS(cuMemcpyHtoAAsync_v2)                                                                     \
-    PASS(cuMemcpyHtoAAsync_v2_ptsz)                                                                \
     PASS(cuMemcpyHtoD)                                                                             \
     PASS(cuMemcpyHtoDAsync)                                                                        \
-    PASS(cuMemcpyHtoDAsync_v2)                                                                     \
-    PASS(cuMemcpyHtoDAsync_v2_ptsz)                                                                \
-    PASS(cuMemcpyPeerAsync)                                                                        \
-    PASS(cuMemcpyPeerAsync_ptsz)                                                                   \
     PASS(cuMemsetD16)                                                                              \
-    PASS(cuMemsetD16Async)                                                                         \
-    PASS(cuMemsetD16Async_ptsz)                                                                    \
     PASS(cuMemsetD2D16)                                                                            \
-    PASS(cuMemsetD2D16Async)                                                                       \
-    PASS(cuMemsetD2D16Async_ptsz)                                                                  \
     PASS(cuMemsetD2D32)                                                                            \
-    PASS(cuMemsetD2D32Async)                                                                       \
-    PASS(cuMemsetD2D32Async_ptsz)                                                                  \
     PASS(cuMemsetD2D8)                                                                             \
-    PASS(cuMemsetD2D8Async)                                                                        \
-    PASS(cuMemsetD2D8Async_ptsz)                                                                   \
     PASS(cuMemsetD32)                                                                              \
-    PASS(cuMemsetD32Async)                                                                         \
-    PASS(cuMemsetD32Async_ptsz)                                                                    \
     PASS(cuMemsetD8)                                                                               \
-    PASS(cuMemsetD8Async)                                                                          \
-    PASS(cuMemsetD8Async_ptsz)                                                                     \
     PASS(cuMipmappedArrayGetLevel)                                                                 \
     PASS(cuMipmappedArrayGetMemoryRequirements)                                                    \
     PASS(cuMipmappedArrayGetSparseProperties)                                                      \
@@ -586,10 +607,6 @@
     PASS(cuStreamAddCallback_ptsz)                                                                 \
     PASS(cuStreamAttachMemAsync)                                                                   \
     PASS(cuStreamAttachMemAsync_ptsz)                                                              \
-    PASS(cuStreamBatchMemOp)                                                                       \
-    PASS(cuStreamBatchMemOp_ptsz)                                                                  \
-    PASS(cuStreamBatchMemOp_v2)                                                                    \
-    PASS(cuStreamBatchMemOp_v2_ptsz)                                                               \
     PASS(cuStreamCopyAttributes)                                                                   \
     PASS(cuStreamCopyAttributes_ptsz)                                                              \
     PASS(cuStreamCreate)                                                                           \
@@ -629,22 +646,6 @@
     PASS(cuStreamUpdateCaptureDependencies_v2_ptsz)                                                \
     PASS(cuStreamWaitEvent)                                                                        \
     PASS(cuStreamWaitEvent_ptsz)                                                                   \
-    PASS(cuStreamWaitValue32)                                                                      \
-    PASS(cuStreamWaitValue32_ptsz)                                                                 \
-    PASS(cuStreamWaitValue32_v2)                                                                   \
-    PASS(cuStreamWaitValue32_v2_ptsz)                                                              \
-    PASS(cuStreamWaitValue64)                                                                      \
-    PASS(cuStreamWaitValue64_ptsz)                                                                 \
-    PASS(cuStreamWaitValue64_v2)                                                                   \
-    PASS(cuStreamWaitValue64_v2_ptsz)                                                              \
-    PASS(cuStreamWriteValue32)                                                                     \
-    PASS(cuStreamWriteValue32_ptsz)                                                                \
-    PASS(cuStreamWriteValue32_v2)                                                                  \
-    PASS(cuStreamWriteValue32_v2_ptsz)                                                             \
-    PASS(cuStreamWriteValue64)                                                                     \
-    PASS(cuStreamWriteValue64_ptsz)                                                                \
-    PASS(cuStreamWriteValue64_v2)                                                                  \
-    PASS(cuStreamWriteValue64_v2_ptsz)                                                             \
     PASS(cuSurfObjectCreate)                                                                       \
     PASS(cuSurfObjectDestroy)                                                                      \
     PASS(cuSurfObjectGetResourceDesc)                                                              \

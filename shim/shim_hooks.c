@@ -3,6 +3,7 @@
 
 #include "caller.h"
 #include "shim_limit.h"
+#include "shim_pause.h"
 #include "shim_serve.h"
 
 /* One for each function of the list. The linker drops those that shim.map does not export. They are
@@ -74,11 +75,12 @@ static CUresult hooks_capture_to(enum shim_hook hook, CUstream stream, CUgraph g
     if (!acre__shim_find(hook, &driver))
         return CUDA_ERROR_NOT_FOUND;
     (void)acre__shim_table(); /* the capture is noted there */
+    struct shim_user *user = acre__user_begin("cuStreamBeginCaptureToGraph");
     acre__serve_capturing(stream);
     CUresult result = driver(stream, graph, dependencies, edges, count, mode);
     if (result)
         acre__serve_not_capturing(stream);
-    return result;
+    return acre__user_end(user, result);
 }
 
 CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
@@ -110,6 +112,19 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *ptr_out, CUipcMemHandle handle, unsigne
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ptr_out, CUipcMemHandle handle, unsigned int flags) {
     return hooks_ipc_open(SHIM_HOOK_cuIpcOpenMemHandle_v2, ptr_out, handle, flags);
+}
+
+/* The handle is for devices other than GPUs, which keep using the physical memory. */
+CUresult cuMemGetHandleForAddressRange(void *handle_out, CUdeviceptr ptr, size_t bytes, int type,
+                                       unsigned long long flags) {
+    CUresult (*driver)(void *, CUdeviceptr, size_t, int, unsigned long long);
+    if (!acre__shim_find(SHIM_HOOK_cuMemGetHandleForAddressRange, &driver))
+        return CUDA_ERROR_NOT_FOUND;
+    struct shim_user *user = acre__user_begin("cuMemGetHandleForAddressRange");
+    CUresult result = driver(handle_out, ptr, bytes, type, flags);
+    if (!result)
+        acre__blocks_set_exported(ptr);
+    return acre__user_end(user, result);
 }
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr ptr) {
@@ -170,10 +185,12 @@ static CUresult hooks_primary(const char *name, enum shim_hook hook, CUdevice de
     acre_ledger_enter(&before, name, caller);
     acre__ledger_ending();
     (void)acre__shim_table();
+    acre__serve_hold();
     CUcontext ctx = acre__serve_primary(dev);
     CUresult result = driver(dev);
     if (!result)
         acre__serve_context_ended(dev, ctx, hook == SHIM_HOOK_cuDevicePrimaryCtxReset);
+    acre__serve_release();
     return acre__ledger_end(&before, hooks_ended(result, dev, NULL));
 }
 

@@ -47,6 +47,8 @@ SHIM_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *ptr_out, CUipcMemHandle han
                                         unsigned int flags);
 SHIM_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ptr_out, CUipcMemHandle handle,
                                            unsigned int flags);
+SHIM_EXPORT CUresult cuMemGetHandleForAddressRange(void *handle_out, CUdeviceptr ptr, size_t bytes,
+                                                   int type, unsigned long long flags);
 SHIM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr ptr);
 SHIM_EXPORT CUresult cuCtxDestroy(CUcontext ctx);
 SHIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev);

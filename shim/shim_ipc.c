@@ -25,6 +25,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "shim_pause.h"
 #include "shim_serve.h"
 
 enum {
@@ -142,9 +143,8 @@ static int ipc_export(CUdeviceptr address) {
 }
 
 /* Fills a reply with the block's chunks from `first` on. A reply without chunks is a refusal. */
-static void ipc_answer(const struct ipc_request *request, struct ipc_reply *reply, int *fds) {
+static void ipc_find(const struct ipc_request *request, struct ipc_reply *reply, int *fds) {
     struct serve_block block;
-    *reply = (struct ipc_reply){.magic = IPC_MAGIC};
     if (!acre__blocks_find(request->address, &block) || block.id != request->id || block.is_import)
         return;
     CUdeviceptr at = block.node.key, end = at + block.bytes, start = 0;
@@ -163,6 +163,18 @@ static void ipc_answer(const struct ipc_request *request, struct ipc_reply *repl
         return;
     while (reply->count)
         close(fds[--reply->count]);
+}
+
+/* Refuses while the memory is away. */
+static void ipc_answer(const struct ipc_request *request, struct ipc_reply *reply, int *fds) {
+    struct shim_user *user;
+    *reply = (struct ipc_reply){.magic = IPC_MAGIC};
+    if (!acre__user_try("cuIpcOpenMemHandle", &user))
+        return;
+    ipc_find(request, reply, fds);
+    if (reply->count)
+        acre__blocks_set_exported(request->address);
+    (void)acre__user_end(user, CUDA_SUCCESS);
 }
 
 static void ipc_serve(int socket) {

@@ -2,11 +2,12 @@
  *
  * The driver answers first. Where its answer describes acre's memory instead of the program's
  * block, it is replaced. For an address of acre's that no live block contains, the driver is asked
- * about an address that it does not know.
+ * about an address that it does not know. While the memory is away, questions about blocks wait.
  *
  * Locks: none. */
 #include <string.h>
 
+#include "shim_pause.h"
 #include "shim_serve.h"
 
 static const size_t QUERY_PAGE = (size_t)2 << 20;
@@ -69,22 +70,24 @@ static void query_correct(void *data, CUpointer_attribute attribute,
 static CUresult query_attribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
     struct serve_block block;
     int is_served = query_block(&ptr, &block);
+    struct shim_user *user = is_served ? acre__user_begin("cuPointerGetAttribute") : NULL;
     CUresult result = acre__serve.inner->cuPointerGetAttribute(data, attribute, ptr);
     if (!result && is_served && data)
         query_correct(data, attribute, &block);
-    return result;
+    return acre__user_end(user, result);
 }
 
 static CUresult query_attributes(unsigned int count, CUpointer_attribute *attributes, void **data,
                                  CUdeviceptr ptr) {
     struct serve_block block;
     int is_served = query_block(&ptr, &block);
+    struct shim_user *user = is_served ? acre__user_begin("cuPointerGetAttributes") : NULL;
     CUresult result = acre__serve.inner->cuPointerGetAttributes(count, attributes, data, ptr);
     for (unsigned int i = 0; !result && is_served && i < count; i++) {
         if (data[i])
             query_correct(data[i], attributes[i], &block);
     }
-    return result;
+    return acre__user_end(user, result);
 }
 
 /* The driver keeps no attribute for mapped memory; shim_memops.c does what it asks for. */
@@ -104,6 +107,7 @@ static CUresult query_set_attribute(const void *value, CUpointer_attribute attri
 static CUresult query_range(CUdeviceptr *base_out, size_t *bytes_out, CUdeviceptr ptr) {
     struct serve_block block;
     int is_served = query_block(&ptr, &block);
+    struct shim_user *user = is_served ? acre__user_begin("cuMemGetAddressRange") : NULL;
     CUresult result = acre__serve.inner->cuMemGetAddressRange(base_out, bytes_out, ptr);
     if (!result && is_served) {
         if (base_out)
@@ -111,7 +115,7 @@ static CUresult query_range(CUdeviceptr *base_out, size_t *bytes_out, CUdevicept
         if (bytes_out)
             *bytes_out = block.bytes;
     }
-    return result;
+    return acre__user_end(user, result);
 }
 
 uint64_t acre__query_held(const struct serve_device *device) {

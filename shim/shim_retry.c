@@ -4,6 +4,7 @@
 #include "shim_count.h"
 #include "shim_hooks.h"
 #include "shim_limit.h"
+#include "shim_pause.h"
 #include "shim_serve.h"
 
 /* Graphs take device memory for nodes that allocate; under a limit it is charged then. */
@@ -44,11 +45,27 @@ SHIM_LOADS(RETRY_LOAD)
     }
 SHIM_GRAPHS(RETRY_GRAPH)
 
+#define RETRY_GRAPH_UPLOAD(symbol, params, args)                                                   \
+    CUresult symbol params {                                                                       \
+        struct shim_user *user = acre__user_begin(#symbol);                                        \
+        acre__count_call(#symbol);                                                                 \
+        return retry_end_graph(acre__user_end(user, retry_##symbol args));                         \
+    }
+SHIM_GRAPH_UPLOADS(RETRY_GRAPH_UPLOAD)
+
 #define RETRY_GRAPH_LAUNCH(symbol, params, args)                                                   \
     CUresult symbol params {                                                                       \
-        return retry_end_graph(retry_##symbol args);                                               \
+        struct shim_user *user = acre__user_begin(#symbol);                                        \
+        return retry_end_graph(acre__user_end(user, retry_##symbol args));                         \
     }
 SHIM_GRAPH_LAUNCHES(RETRY_GRAPH_LAUNCH)
+
+#define RETRY_LAUNCH(symbol, params, args)                                                         \
+    CUresult symbol params {                                                                       \
+        struct shim_user *user = acre__user_begin(#symbol);                                        \
+        return acre__user_end(user, retry_##symbol args);                                          \
+    }
+SHIM_LAUNCHES(RETRY_LAUNCH)
 
 #define RETRY_FIRST_USE(symbol, params, args)                                                      \
     CUresult symbol params {                                                                       \

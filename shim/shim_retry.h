@@ -3,7 +3,8 @@
  *
  * If such a call returns CUDA_ERROR_OUT_OF_MEMORY, acre releases the memory that it holds idle, and
  * the driver is called again: a program that is served must not fail where it would not without
- * acre. Some of the calls are counted, too, as in shim_count.h. */
+ * acre. Some of the calls are counted, too, as in shim_count.h, and those that use device memory
+ * wait while it is away, as in shim_pause.h. */
 #ifndef ACRE_SHIM_SHIM_RETRY_H
 #define ACRE_SHIM_SHIM_RETRY_H
 
@@ -45,12 +46,15 @@
       (exec_out, graph, params))                                                                   \
     X(cuGraphInstantiateWithParams_ptsz, (CUgraphExec * exec_out, CUgraph graph, void *params),    \
       (exec_out, graph, params))                                                                   \
-    X(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))                          \
-    X(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))                     \
     X(cuGraphExecDestroy, (CUgraphExec exec), (exec))                                              \
     X(cuDeviceGraphMemTrim, (CUdevice dev), (dev))
 
-/* Not counted; as those before. */
+/* Counted; as those before. Users of device memory. */
+#define SHIM_GRAPH_UPLOADS(X)                                                                      \
+    X(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))                          \
+    X(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
+
+/* Not counted; users of device memory. */
 #define SHIM_GRAPH_LAUNCHES(X)                                                                     \
     X(cuGraphLaunch, (CUgraphExec exec, CUstream stream), (exec, stream))                          \
     X(cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
@@ -69,8 +73,8 @@
 #define SHIM_COOPERATIVE_ARGS                                                                      \
     (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params)
 
-/* Not counted: the first use of code that the driver loads lazily. */
-#define SHIM_FIRST_USES(X)                                                                         \
+/* Not counted: the first use of code that the driver loads lazily. Users of device memory. */
+#define SHIM_LAUNCHES(X)                                                                           \
     X(cuLaunchKernel, SHIM_LAUNCH_PARAMS, SHIM_LAUNCH_ARGS)                                        \
     X(cuLaunchKernel_ptsz, SHIM_LAUNCH_PARAMS, SHIM_LAUNCH_ARGS)                                   \
     X(cuLaunchKernelEx, (const void *config, CUfunction function, void **params, void **extra),    \
@@ -80,6 +84,15 @@
       (config, function, params, extra))                                                           \
     X(cuLaunchCooperativeKernel, SHIM_COOPERATIVE_PARAMS, SHIM_COOPERATIVE_ARGS)                   \
     X(cuLaunchCooperativeKernel_ptsz, SHIM_COOPERATIVE_PARAMS, SHIM_COOPERATIVE_ARGS)              \
+    X(cuLaunchCooperativeKernelMultiDevice,                                                        \
+      (void *launches, unsigned int count, unsigned int flags), (launches, count, flags))          \
+    X(cuLaunch, (CUfunction function), (function))                                                 \
+    X(cuLaunchGrid, (CUfunction function, int grid_x, int grid_y), (function, grid_x, grid_y))     \
+    X(cuLaunchGridAsync, (CUfunction function, int grid_x, int grid_y, CUstream stream),           \
+      (function, grid_x, grid_y, stream))
+
+/* Not counted, and no users: they load code. */
+#define SHIM_FIRST_USES(X)                                                                         \
     X(cuModuleGetFunction, (CUfunction * function_out, CUmodule module, const char *name),         \
       (function_out, module, name))                                                                \
     X(cuModuleGetGlobal_v2,                                                                        \
@@ -96,7 +109,13 @@
     X(cuFuncSetAttribute, (CUfunction function, int attribute, int value),                         \
       (function, attribute, value))
 
-#define SHIM_RETRIED(X) SHIM_LOADS(X) SHIM_GRAPHS(X) SHIM_GRAPH_LAUNCHES(X) SHIM_FIRST_USES(X)
+#define SHIM_RETRIED(X)                                                                            \
+    SHIM_LOADS(X)                                                                                  \
+    SHIM_GRAPHS(X)                                                                                 \
+    SHIM_GRAPH_UPLOADS(X)                                                                          \
+    SHIM_GRAPH_LAUNCHES(X)                                                                         \
+    SHIM_LAUNCHES(X)                                                                               \
+    SHIM_FIRST_USES(X)
 
 #define SHIM_RETRY_PROTOTYPE(symbol, params, args) SHIM_EXPORT CUresult symbol params;
 SHIM_RETRIED(SHIM_RETRY_PROTOTYPE)

@@ -2,7 +2,7 @@
  *
  * Locks: `use` is held for reading during every call that uses a pool, and for writing while a
  * device is closed, since its context is gone. `lock` is held while a device is opened; it comes
- * after `use`. */
+ * after `use`. `hold` comes before `use`. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,6 +16,7 @@
 #include "base/run.h"
 #include "ledger.h"
 #include "shim_limit.h"
+#include "shim_pause.h"
 #include "shim_serve.h"
 
 enum { SERVE_DEVICES = 64, SERVE_ALIGNMENT = 512 };
@@ -25,14 +26,27 @@ struct serve_state acre__serve;
 
 static struct {
     pthread_rwlock_t use;
-    pthread_mutex_t lock;
+    pthread_mutex_t hold, lock;
     struct serve_device devices[SERVE_DEVICES];
     struct acre__driver acre;                                        /* the table that acre uses */
 } serve = {.use = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP, /* it must get its turn */
+           .hold = PTHREAD_MUTEX_INITIALIZER,
            .lock = PTHREAD_MUTEX_INITIALIZER};
+
+void acre__serve_hold(void) {
+    pthread_mutex_lock(&serve.hold);
+}
+
+void acre__serve_release(void) {
+    pthread_mutex_unlock(&serve.hold);
+}
 
 void acre__serve_enter(void) {
     pthread_rwlock_rdlock(&serve.use);
+}
+
+int acre__serve_try(void) {
+    return pthread_rwlock_tryrdlock(&serve.use) == 0;
 }
 
 void acre__serve_leave(void) {
@@ -251,18 +265,22 @@ void acre__serve_context_ended(CUdevice dev, CUcontext ctx, int is_reset) {
 }
 
 static CUresult serve_cuDevicePrimaryCtxRelease(CUdevice dev) {
+    acre__serve_hold();
     CUcontext ctx = acre__serve_primary(dev);
     CUresult result = acre__serve.inner->cuDevicePrimaryCtxRelease(dev);
     if (!result)
         acre__serve_context_ended(dev, ctx, 0);
+    acre__serve_release();
     return result;
 }
 
 static CUresult serve_cuDevicePrimaryCtxReset(CUdevice dev) {
+    acre__serve_hold();
     CUcontext ctx = acre__serve_primary(dev);
     CUresult result = acre__serve.inner->cuDevicePrimaryCtxReset(dev);
     if (!result)
         acre__serve_context_ended(dev, ctx, 1);
+    acre__serve_release();
     return result;
 }
 
@@ -376,12 +394,13 @@ static CUresult serve_alloc(struct serve_device *device, CUdeviceptr *ptr_out, s
 static CUresult serve_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
     if (!ptr_out || !bytes || (acre__serve.options.ipc_is_real && bytes >= SERVE_IPC_BYTES))
         return acre__serve.inner->cuMemAlloc(ptr_out, bytes);
+    struct shim_user *user = acre__user_begin("cuMemAlloc"); /* the pool may be suspended */
     acre__serve_enter();
     struct serve_device *device = acre__serve_current();
     CUresult result = device ? serve_alloc(device, ptr_out, bytes)
                              : acre__serve.inner->cuMemAlloc(ptr_out, bytes);
     acre__serve_leave();
-    return result;
+    return acre__user_end(user, result);
 }
 
 /* Rows begin at multiples of 512 bytes, as the driver's do. */
@@ -530,6 +549,7 @@ void acre__serve_forget(void) {
     if (!acre__serve.options.is_on)
         return;
     serve.use = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+    pthread_mutex_init(&serve.hold, NULL);
     pthread_mutex_init(&serve.lock, NULL);
     atomic_store(&serve_has_thread, 0);
     for (int i = 0; i < SERVE_DEVICES; i++)
@@ -537,6 +557,7 @@ void acre__serve_forget(void) {
     acre__blocks_forget(NULL);
     acre__captures_forget(NULL);
     acre__ipc_forget();
+    acre__users_forget();
     acre__peers_forget(-1);
 }
 
@@ -546,6 +567,7 @@ void acre__serve_wrap(struct acre__driver *table, const struct acre__driver *inn
     serve_make_own();
     acre__driver_cuda_use(&serve.acre);
     acre__run_never();
+    acre__users_set();
     table->cuMemAlloc = serve_cuMemAlloc;
     table->cuMemAllocPitch = serve_cuMemAllocPitch;
     table->cuMemFree = serve_cuMemFree;

@@ -37,7 +37,8 @@ void acre__serve_wrap(struct acre__driver *table, const struct acre__driver *inn
                       const struct serve_options *options);
 /* Forgets everything in a forked child, without a driver call. */
 void acre__serve_forget(void);
-/* After a driver call that may have destroyed the primary context of `dev`, which was `ctx`. */
+/* After a driver call that may have destroyed the primary context of `dev`, which was `ctx`. The
+ * caller holds acre__serve_hold. */
 void acre__serve_context_ended(CUdevice dev, CUcontext ctx, int is_reset);
 /* Returns the primary context of a device, or NULL if it is not active. */
 CUcontext acre__serve_primary(CUdevice dev);
@@ -75,6 +76,11 @@ extern struct serve_state acre__serve;
 
 /* Around everything that uses a pool: no device is closed meanwhile. They do not nest. */
 void acre__serve_enter(void);
+int acre__serve_try(void); /* returns 0 if one is being closed */
+/* Around calls that may destroy a primary context, and around a suspend or a resume: no context
+ * ends during one. Taken before acre__serve_enter. */
+void acre__serve_hold(void);
+void acre__serve_release(void);
 void acre__serve_leave(void);
 
 /* Waits for all work of a device, whatever context is current. Returns the driver's error. */
@@ -90,6 +96,7 @@ struct serve_block {
     struct serve_device *device;
     uint64_t id;
     int is_sync;              /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+    int is_exported;          /* another process or device may use its physical memory */
     int is_import;            /* of another process: cuMemFree refuses it */
     struct serve_block *next; /* in a list of blocks that wait to be freed */
 };
@@ -108,6 +115,10 @@ void acre__blocks_set_sync(CUdeviceptr address, int is_sync);
 int acre__blocks_any_sync(void);
 /* Returns 1 if the address is in such a block. */
 int acre__blocks_is_sync(CUdeviceptr address);
+/* Notes that others may use the physical memory of the block at the address. */
+void acre__blocks_set_exported(CUdeviceptr address);
+/* Returns 1 if some live block is exported. */
+int acre__blocks_any_exported(void);
 /* Forgets the blocks of a device; NULL: all, in a forked child. */
 void acre__blocks_forget(const struct serve_device *device);
 

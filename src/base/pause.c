@@ -19,3 +19,15 @@ void acre__pause_go(void) {
     if (hooks)
         hooks->go();
 }
+
+void acre__pause_hold(void) {
+    const struct acre__pause_hooks *hooks = acre__load(&hooks_set, memory_order_acquire);
+    if (hooks)
+        hooks->hold();
+}
+
+void acre__pause_release(void) {
+    const struct acre__pause_hooks *hooks = acre__load(&hooks_set, memory_order_acquire);
+    if (hooks)
+        hooks->release();
+}

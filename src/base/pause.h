@@ -16,11 +16,17 @@ struct acre__pause_hooks {
     acre_status (*stop)(uint64_t until_ns);
     /* Ends one stop. */
     void (*go)(void);
+    /* From `hold` to `release`, the program closes no device: for a thread that suspends without
+     * the program's knowledge. They do not nest. */
+    void (*hold)(void);
+    void (*release)(void);
 };
 void acre__pause_set(const struct acre__pause_hooks *hooks);
 
 /* Calls the functions, if they are set. */
 acre_status acre__pause_stop(uint64_t until_ns);
 void acre__pause_go(void);
+void acre__pause_hold(void);
+void acre__pause_release(void);
 
 #endif

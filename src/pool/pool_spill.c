@@ -15,8 +15,6 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "pool/pool_limit.h"
-#include "pool/pool_list.h"
-#include "pool/pool_watch.h"
 #include "space/away.h"
 #include "space/extent.h"
 #include "space/host_pages.h"
@@ -87,17 +85,6 @@ static void count_device(acre_pool *pool, int64_t bytes) {
     else
         acre__limit_credit(pool, (uint64_t)-bytes, 1);
     acre__lock_give(&pool->lock);
-}
-
-/* Charges bytes that are about to be on the device. */
-static acre_status charge(acre_pool *pool, size_t bytes) {
-    uint32_t one = 1;
-    acre__lock_take(&pool->lock);
-    acre_status status = acre__limit_check(pool, bytes, &one);
-    if (status == ACRE_OK)
-        acre__limit_charge(pool, bytes, 1);
-    acre__lock_give(&pool->lock);
-    return status;
 }
 
 static uint64_t now_ns(void) {
@@ -317,6 +304,24 @@ static uint64_t spill_out(acre_device *dev, const acre_pool *only, uint64_t byte
     return went;
 }
 
+/* Charges bytes that are about to be on the device. */
+static acre_status charge_once(acre_pool *pool, size_t bytes) {
+    uint32_t one = 1;
+    acre__lock_take(&pool->lock);
+    acre_status status = acre__limit_check(pool, bytes, &one);
+    if (status == ACRE_OK)
+        acre__limit_charge(pool, bytes, 1);
+    acre__lock_give(&pool->lock);
+    return status;
+}
+
+/* Lock held: as charge_once; at the limit, other blocks of the pool leave. */
+static acre_status charge(acre_pool *pool, size_t bytes) {
+    acre_status status = charge_once(pool, bytes);
+    return status == ACRE_E_LIMIT && spill_out(pool->dev, pool, bytes) ? charge_once(pool, bytes)
+                                                                       : status;
+}
+
 uint64_t acre__spill_out(acre_device *dev, const acre_pool *only, uint64_t bytes) {
     struct acre__said said;
     uint64_t went = 0;
@@ -376,8 +381,8 @@ static acre_status back_copy(struct spill *spill, acre_stream stream) {
     return acre__said_fail(status, &said);
 }
 
-/* Lock held: brings a block back that is away. */
-static acre_status back(struct spill *spill, acre_stream stream) {
+/* Lock held: brings a block back that is away. With `is_last`, others leave if memory is short. */
+static acre_status back(struct spill *spill, acre_stream stream, int is_last) {
     acre_pool *pool = spill->pool;
     size_t bytes = spill_bytes(spill);
     acre_status status = acre__stream_not_captured(spill->block.dev, stream,
@@ -386,6 +391,8 @@ static acre_status back(struct spill *spill, acre_stream stream) {
         (status = charge(pool, bytes)))
         return status;
     status = back_map(spill);
+    if (is_last && acre__is_no_memory(status) && spill_out(spill->block.dev, NULL, bytes))
+        status = back_map(spill);
     if (status == ACRE_OK)
         status = back_copy(spill, stream);
     if (status) {
@@ -410,15 +417,16 @@ static acre_status ordinary_check(const void *p) {
     return acre__fail(ACRE_E_POINTER, "%p is not a live block of a pool", p);
 }
 
-static acre_status bring_once(void *p, acre_stream stream, acre_pool **pool, size_t *bytes) {
+static acre_status bring_once(void *p, acre_stream stream, int is_last, acre_device **dev,
+                              size_t *bytes) {
     acre__lock_take(&spills.lock);
     struct spill *spill = live_find(p);
     acre_status status = ACRE_OK;
-    *pool = NULL;
+    *dev = NULL;
     if (spill) {
-        *pool = spill->pool;
+        *dev = spill->block.dev;
         *bytes = spill_bytes(spill);
-        status = spill->host           ? back(spill, stream)
+        status = spill->host           ? back(spill, stream, is_last)
                  : is_suspended(spill) ? acre__fail(ACRE_E_SUSPENDED, "the block is suspended")
                                        : acre__uses_join(&spill->uses, stream);
         spill->held += status == ACRE_OK;
@@ -427,23 +435,19 @@ static acre_status bring_once(void *p, acre_stream stream, acre_pool **pool, siz
     return spill ? status : ordinary_check(p);
 }
 
-/* Out of memory, others leave first. Those of the same pool, if its limit is reached. */
+/* Out of memory, idle memory is released first. Then other blocks leave, with the lock held:
+ * another thread that needs memory for its block cannot get there first. */
 static acre_status bring(void *p, acre_stream stream) {
     acre_status status = acre__enter();
-    acre_pool *pool;
+    acre_device *dev;
     size_t bytes = 0;
-    int tries = 0;
     if (status || (status = acre__not_null(p, "p")))
         return status;
-    for (;;) {
-        status = bring_once(p, stream, &pool, &bytes);
-        int is_limited = status == ACRE_E_LIMIT;
-        if (!status || !pool ||
-            !(is_limited
-                  ? tries++ < 2 && acre__spill_out(pool->dev, pool, bytes)
-                  : acre__device_reclaim(pool->dev, ACRE_KIND_DEVICE, bytes, status, tries++)))
-            return status;
-    }
+    status = bring_once(p, stream, 0, &dev, &bytes);
+    if (!acre__is_no_memory(status) || !dev)
+        return status;
+    (void)acre__device_reclaim(dev, ACRE_KIND_DEVICE, bytes, status, 1);
+    return bring_once(p, stream, 1, &dev, &bytes);
 }
 
 acre_status acre_bring(void *p, acre_stream stream) {
@@ -486,13 +490,10 @@ static void spill_use(void) {
     acre__device_hooks_add(&hooks);
 }
 
-static acre_status make_once(acre_pool *pool, size_t bytes, struct spill *spill) {
-    acre_device *dev = pool->dev;
-    size_t whole = acre__round_up(bytes, dev->info.granularity_bytes);
-    acre_status status = charge(pool, whole);
-    if (status)
-        return status;
-    status = acre__extent_create(dev, ACRE__CHUNK_SHAREABLE, whole, &spill->extent);
+/* Creates the memory of a block. Its bytes are charged. */
+static acre_status make_memory(acre_pool *pool, size_t whole, struct spill *spill) {
+    acre_status status =
+        acre__extent_create(pool->dev, ACRE__CHUNK_SHAREABLE, whole, &spill->extent);
     if (status == ACRE_OK)
         status = acre__extent_grow(spill->extent, whole);
     if (status == ACRE_OK)
@@ -501,20 +502,22 @@ static acre_status make_once(acre_pool *pool, size_t bytes, struct spill *spill)
     acre__said_keep(&said);
     acre__extent_destroy(spill->extent);
     spill->extent = NULL;
-    count_device(pool, -(int64_t)whole);
     return acre__said_fail(status, &said);
 }
 
-/* Creates the memory of a block; others leave if it is short. */
 static acre_status make(acre_pool *pool, size_t bytes, struct spill *spill) {
-    acre_status status;
-    int tries = 0, is_limited;
-    do {
-        status = make_once(pool, bytes, spill);
-        is_limited = status == ACRE_E_LIMIT;
-    } while (status && (is_limited ? tries++ < 2 && acre__spill_out(pool->dev, pool, bytes)
-                                   : acre__device_reclaim(pool->dev, ACRE_KIND_DEVICE, bytes,
-                                                          status, tries++)));
+    size_t whole = acre__round_up(bytes, pool->dev->info.granularity_bytes);
+    int tries = 0;
+    acre__lock_take(&spills.lock);
+    acre_status status = charge(pool, whole);
+    acre__lock_give(&spills.lock);
+    if (status)
+        return status;
+    do
+        status = make_memory(pool, whole, spill);
+    while (status && acre__device_reclaim(pool->dev, ACRE_KIND_DEVICE, whole, status, tries++));
+    if (status)
+        count_device(pool, -(int64_t)whole);
     return status;
 }
 
@@ -541,33 +544,7 @@ static acre_status enter(acre_pool *pool, size_t bytes, struct spill *spill) {
     return ACRE_OK;
 }
 
-static acre_status alloc_check(acre_pool *pool, acre_stream stream, void **p) {
-    acre_status status = acre__pool_enter(pool);
-    if (status || (status = acre__not_null(p, "p")) ||
-        (status = acre__stream_check(pool->dev, stream)) ||
-        (status =
-             acre__stream_not_captured(pool->dev, stream, "a graph cannot have spillable memory")))
-        return status;
-    if (pool->kind != ACRE_KIND_DEVICE)
-        return acre__fail(ACRE_E_KIND, "only pools of device memory have spillable blocks");
-    if (!acre__chunk_unit(pool->dev, 0))
-        return acre__fail(ACRE_E_UNSUPPORTED, "%s cannot map memory", pool->dev->label);
-    return acre__device_has_memory(pool->dev);
-}
-
-static acre_status alloc_spillable(acre_pool *pool, size_t bytes, acre_stream stream, void **p) {
-    if (p)
-        *p = NULL;
-    acre_status status = alloc_check(pool, stream, p);
-    if (status)
-        return status;
-    if (bytes < pool->dev->info.granularity_bytes) {
-        acre__inner_begin();
-        return acre__inner_end(acre_pool_alloc(pool, bytes, 0, stream, p));
-    }
-    if (bytes > pool->dev->info.total_bytes)
-        return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes requested, %s has %llu bytes in all",
-                          bytes, pool->dev->label, (unsigned long long)pool->dev->info.total_bytes);
+acre_status acre__spill_alloc(acre_pool *pool, size_t bytes, void **p) {
     struct spill *spill = calloc(1, sizeof *spill);
     if (!spill)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a block");
@@ -575,7 +552,7 @@ static acre_status alloc_spillable(acre_pool *pool, size_t bytes, acre_stream st
     spill->pool = pool;
     acre__uses_open(&spill->uses, pool->dev);
     acre__fetch_add(&spills.count, 1, memory_order_acq_rel);
-    status = make(pool, bytes, spill);
+    acre_status status = make(pool, bytes, spill);
     if (status == ACRE_OK && (status = enter(pool, bytes, spill)))
         count_device(pool, -(int64_t)spill_bytes(spill));
     if (status) {
@@ -586,15 +563,4 @@ static acre_status alloc_spillable(acre_pool *pool, size_t bytes, acre_stream st
     }
     *p = (void *)(uintptr_t)spill->block.node.key;
     return ACRE_OK;
-}
-
-acre_status acre_pool_alloc_spillable(acre_pool *pool, size_t bytes, acre_stream stream, void **p) {
-    uint64_t seen = acre__resumes();
-    acre_status status;
-    do
-        status = alloc_spillable(pool, bytes, stream, p);
-    while (acre__must_retry(status, &seen));
-    if (acre__is_watched())
-        acre__pool_watch_alloc(pool, bytes, stream, status, p ? *p : NULL);
-    return acre__in_call(status, "acre_pool_alloc_spillable");
 }

@@ -12,6 +12,9 @@
  * Returns the bytes that left; 0 if blocks are too few. */
 uint64_t acre__spill_out(acre_device *dev, const acre_pool *only, uint64_t bytes);
 
+/* Allocates a block of at least the granularity, and makes others leave if it must. */
+acre_status acre__spill_alloc(acre_pool *pool, size_t bytes, void **p);
+
 /* Bytes of the device's spillable blocks that are away. */
 uint64_t acre__spill_away_bytes(const acre_device *dev);
 
@@ -19,7 +22,7 @@ uint64_t acre__spill_away_bytes(const acre_device *dev);
  * is not set then. */
 int acre__spill_free(const acre_pool *pool, void *p, acre_stream stream, acre_status *status);
 
-/* 1 if the device has no work: frees all blocks of a pool that ends. Adds what was live to
+/* For a pool that ends, when the device has no work: frees all its blocks. Adds what was live to
  * *blocks and *bytes. */
 void acre__spills_end(const acre_pool *pool, uint64_t *blocks, uint64_t *bytes);
 

@@ -289,10 +289,15 @@ static void mapping_spans(struct acre__chosen *chosen, const struct acre__mappin
     }
     struct choice choice = choose_object(chosen, object);
     acre_mem_info info;
-    if (object && object->owner != ACRE__OWNED_BY_RANGE)
-        span_note(chosen, mapping, object->at, object->at + object->bytes, choice);
-    else if (!object || acre__book_find((void *)(uintptr_t)mapping->at, &info) == ACRE__FOUND_LIVE)
-        span_note(chosen, mapping, mapping->at, end_of(mapping), choice); /* a committed piece */
+    uint64_t at = mapping->at, end = end_of(mapping);
+    if (object && object->owner == ACRE__OWNED_BY_RANGE) {
+        if (acre__book_find((void *)(uintptr_t)at, &info) != ACRE__FOUND_LIVE)
+            return; /* no committed piece */
+    } else if (object) {
+        at = object->at;
+        end = object->at + object->bytes;
+    }
+    span_note(chosen, mapping, at, end, choice);
 }
 
 /* ---- mappings ---- */

@@ -11,12 +11,13 @@
 #include "acre.h"
 
 enum {
-    ACRE__CONTROL_LINE = 1024, /* most bytes of a line */
+    ACRE__CONTROL_LINE = 8192, /* most bytes of a line; an argument may be a path */
     ACRE__CONTROL_WORDS = 8
 };
 
 /* Answers a request: writes to `out`, or returns an error with its detail. Runs in the thread, with
- * no lock held, and must not wait for the GPU. */
+ * no lock held. Other requests wait meanwhile. Only those that suspend and resume wait for the GPU,
+ * until a time that their arguments give. */
 typedef acre_status (*acre__control_fn)(int out, const char *arguments);
 
 /* Registers the function for a word. At most ACRE__CONTROL_WORDS; registering again is a no-op. */

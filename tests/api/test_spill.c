@@ -1,6 +1,9 @@
 /* Spillable blocks through the public API: contents, the order of leaving, limits, a full device,
  * frees while away, what acre_bring holds, misuse, and suspending. */
+#include <pthread.h>
+
 #include "api_pool.h"
+#include "support/rounds.h"
 
 static acre_pool_options with_limit(uint64_t bytes) {
     return (acre_pool_options){.struct_size = sizeof(acre_pool_options), .limit_bytes = bytes};
@@ -226,6 +229,64 @@ TEST(spill_and_suspend_leave_each_other_alone) {
             bring_and_check(&t, p[i], 2 * MIB, (uint8_t)(i + 1));
             api_ok(acre_free(p[i], t.stream));
         }
+        end(&t);
+    }
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 4, EACH = 3 };
+
+struct worker {
+    struct things things;
+    unsigned number;
+};
+
+/* Uses its blocks in turn; more exist than fit. */
+static void *worker_main(void *argument) {
+    struct worker *worker = argument;
+    struct things *t = &worker->things;
+    void *p[EACH];
+    uint8_t value[EACH];
+    for (unsigned i = 0; i < EACH; i++) {
+        value[i] = (uint8_t)(1 + worker->number * EACH + i);
+        api_ok(try_spillable(t, 2 * MIB, &p[i]));
+        api_ok(acre_bring(p[i], t->stream)); /* it may have left already */
+        api_ok(acre_fill(t->device, p[i], value[i], 2 * MIB, t->stream));
+        api_ok(acre_bring_end(p[i], t->stream));
+    }
+    for (unsigned round = 0; round < ROUNDS(40, 8); round++) {
+        unsigned i = round % EACH;
+        api_ok(acre_bring(p[i], t->stream));
+        check(t, p[i], 2 * MIB, value[i]);
+        value[i] = (uint8_t)(value[i] + 12);
+        api_ok(acre_fill(t->device, p[i], value[i], 2 * MIB, t->stream));
+        api_ok(acre_bring_end(p[i], t->stream));
+    }
+    for (unsigned i = 0; i < EACH; i++)
+        api_ok(acre_free(p[i], t->stream));
+    return NULL;
+}
+
+TEST(spill_threads_share_a_pool_that_is_too_small) {
+    for (API_EACH(name)) {
+        /* Each thread holds one block at a time and fills another one in its allocation. */
+        acre_pool_options options = with_limit(2 * THREADS * 2 * MIB);
+        struct things t = begin(name, &options);
+        struct worker workers[THREADS];
+        pthread_t threads[THREADS];
+        for (unsigned i = 0; i < THREADS; i++) {
+            workers[i] = (struct worker){t, i};
+            api_ok(
+                acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &workers[i].things.stream));
+        }
+        for (unsigned i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, worker_main, &workers[i]), 0);
+        for (unsigned i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+            api_ok(acre_stream_destroy(t.device, workers[i].things.stream));
+        }
+        assert_true(stats_of(t.pool).left_blocks > 0);
         end(&t);
     }
 }

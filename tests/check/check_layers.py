@@ -53,6 +53,7 @@ PROGRAM_EXTRAS = [
     ("cli/frames*", {"base"}),
     ("cli/cmd_replay*", {"base"}),
     ("cli/cmd_snapshot*", {"base"}),
+    ("cli/suspend_ask*", {"base"}),
     ("cli/control_ask*", {"watch"}),
     ("cli/demo_heap*", {"device"}),
     ("cli/replay*", {"device", "driver"}),

@@ -56,8 +56,8 @@ expect_json ".processes[] | select(.pid == $one) | .live_bytes <= 1024 and .held
 run_leaks "$acre" ps --filter "$one"
 expect_rc 0
 expect_plain
-expect_out '^ *PID +CARD +LIVE +HELD +PEAK +ALLOC/S +BYTES/S +PROGRAM$'
-expect_out "^ *$one +soft:0 +[0-9]+ K?i?B +[0-9.]+ [KM]iB +[0-9.]+ MiB +0 +0 B +top_cases"
+expect_out '^ *PID +CARD +STATE +LIVE +HELD +PEAK +AWAY +ALLOC/S +BYTES/S +PROGRAM$'
+expect_out "^ *$one +soft:0 +running +[0-9]+ K?i?B +[0-9.]+ [KM]iB +[0-9.]+ MiB +- +0 +0 B +top_cases"
 check "one process" test "$(wc -l <"$out")" -eq 2
 run "$acre" top --once --interval 0 --filter "$one"
 expect_out "^ *$one +soft:0 .* - +- +top_cases"
@@ -325,7 +325,7 @@ expect_rc 0
 expect_plain
 expect_out '^CARD +USED +TOTAL +USE +BUSY +NAME$'
 expect_out '^GPU 0 +20 GiB +80 GiB +25 % +12 % +NVIDIA H200$'
-expect_out "^ *$$ +GPU 1 +- +1 GiB +- +- +- "
+expect_out "^ *$$ +GPU 1 +- +- +1 GiB +- +- +- +- "
 run "$acre" ps --pid "$$" --interval 0
 expect_rc 0
 expect_out 'publishes no statistics$'

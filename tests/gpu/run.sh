@@ -13,7 +13,7 @@
 # with PyTorch on its default allocator. The area torch runs that comparison only.
 set -uo pipefail
 
-areas=(ground kinds grow pool heap plan cuda run)
+areas=(ground kinds grow pool heap plan suspend cuda run)
 AREA_SECONDS=360
 # Time for the rounds of the PyTorch comparison, and the limit for the whole comparison.
 TORCH_SECONDS=280
@@ -36,6 +36,7 @@ area_ground() {
 about_kinds='mem|copy|copies|kinds|pages|book|staging'
 about_grow='vec|extent|chunk|range|steps|vm|share|realloc|grow|space|uses'
 about_pool='pool|realloc_strategies|tags|oom|ladder'
+about_suspend='suspend|spill|sparse|kv_cache'
 about_plan='plan(_loop|_misuse|_model|_plants|$)|test_place|test_cli_plan($|_trace)|wishes'
 
 # Memory of every kind, and copies.
@@ -92,6 +93,15 @@ area_plan() {
     bench_step plan
 }
 
+# Memory that leaves the device and comes back, and sparse ranges. `acre suspend` of other programs is in the
+# area run.
+area_suspend() {
+    ctest_step "tests" 'unit|api|fault|model|examples|gpu' "$about_suspend"
+    memcheck_step "memcheck" 'api|examples|gpu' 'test_(gpu_)?suspend$|test_spill|test_sparse|suspend$|kv_cache'
+    bench_step suspend
+    bench_step range
+}
+
 # CUDA's own calls, in three parts. The stand-in libraries, which need no GPU. The stand-ins' tests on
 # NVIDIA's libraries, which must pass there too. The programs of examples/cuda on NVIDIA's libraries,
 # which must print what they print on the stand-ins, without leaks.
@@ -129,7 +139,7 @@ area_seconds() {
 left_out() {
     case $area in
     heap) echo '^$' ;;
-    ground) echo "heap|plan|bench|cli_demo|cli_replay|$about_kinds|$about_grow|$about_pool|$about_plan" ;;
+    ground) echo "heap|plan|bench|cli_demo|cli_replay|$about_kinds|$about_grow|$about_pool|$about_plan|$about_suspend" ;;
     pool) echo 'heap|model|plants|counted|sandbox|races' ;;
     *) echo heap ;;
     esac

@@ -53,6 +53,29 @@ TEST(heap_filled_and_freed_is_filled_again) {
     heap_end(w, 0);
 }
 
+/* Kernels fill a heap, its memory leaves the device and comes back, and kernels find every block.
+ */
+TEST(heap_suspended_keeps_its_blocks) {
+    struct heap_world *w = *state;
+    uint64_t room = heap_pick(w, 256 * MIB, 32 * MIB, 4 * MIB);
+    acre_suspended *suspended;
+    heap_begin(w, room, 0);
+    heap_sizes(w, 1024, 1024, 0);
+    for (int i = 0; i < 3; i++) {
+        heap_run(w, "heap_fill");
+        uint64_t count = w->counts[HEAP_BLOCKS];
+        assert_true(count > 0);
+        assert_int_equal(acre_suspend(w->dev, NULL, &suspended), ACRE_OK);
+        acre_heap_stats stats = {.struct_size = sizeof stats};
+        assert_int_equal(acre_heap_get_stats(w->heap, &stats), ACRE_E_SUSPENDED);
+        assert_int_equal(acre_resume(suspended), ACRE_OK);
+        assert_int_equal(heap_stats(w).live_blocks, count);
+        heap_run(w, "heap_drain");
+        assert_int_equal(w->counts[HEAP_BLOCKS], count);
+    }
+    heap_end(w, 0);
+}
+
 /* Allocates all sizes at once. Each size class ends with a slab that is not full, which is a large
  * part of a small heap. */
 TEST(heap_filled_with_mixed_sizes_is_filled_again) {

@@ -7,8 +7,16 @@ set_target_properties(run_cases PROPERTIES SKIP_BUILD_RPATH ON)
 acre_test_program(serve_cases standin tests/standin/serve_cases.c)
 set_target_properties(serve_cases PROPERTIES SKIP_BUILD_RPATH ON)
 
-# acre_cases.c is a program for `acre run`, too, but one that uses libacre.
+# suspend_cases.c is one, too, for tests/cli/test_cli_suspend.sh. It also looks functions up as the
+# shim does.
+acre_test_program(suspend_cases standin tests/standin/suspend_cases.c shim/elf_find.c)
+target_include_directories(suspend_cases PRIVATE shim)
+set_target_properties(suspend_cases PROPERTIES SKIP_BUILD_RPATH ON)
+
+# acre_cases.c is a program for `acre run`, too, but one that uses libacre. So does suspend_acre.c, for
+# tests/cli/test_cli_suspend_acre.sh.
 acre_test_program(acre_cases api tests/standin/acre_cases.c)
+acre_test_program(suspend_acre api tests/standin/suspend_acre.c)
 
 # top_cases.c is a program for `acre top` that uses libacre, top_cuda.c one for `acre run`.
 acre_test_program(top_cases api tests/standin/top_cases.c)

@@ -52,6 +52,7 @@ static const struct {
     {ACRE_E_PROTOCOL, -29, "ACRE_E_PROTOCOL"},
     {ACRE_E_GONE, -30, "ACRE_E_GONE"},
     {ACRE_E_COMMITTED, -31, "ACRE_E_COMMITTED"},
+    {ACRE_E_SUSPENDED, -32, "ACRE_E_SUSPENDED"},
 };
 enum { PINNED_COUNT = sizeof pinned / sizeof *pinned };
 
