@@ -53,8 +53,8 @@ typedef struct acre_suspend_rule {
     const acre_pool *pool; /* memory of this pool; or NULL */
     const void *object;    /* what has this address: a block, vec, plan, heap or range; or NULL */
     acre_suspend_how how;
-    /* 1: the program has not written these contents since the last acre_resume. If that suspend
-     * kept them, with ACRE_SUSPEND_RETAIN, they are not copied again. */
+    /* 1: the program has not written these contents since the acre_resume that brought them back.
+     * If that suspend had ACRE_SUSPEND_RETAIN, they are not copied again. */
     uint32_t is_unchanged;
 } acre_suspend_rule;
 
@@ -96,7 +96,7 @@ typedef struct acre_suspend_info {
  * part.
  *
  * The contents of heaps and of pools with ACRE_POOL_DEBUG are always kept, since their own records
- * are among them.
+ * are among them. Rules by tag do not apply to pools with ACRE_POOL_DEBUG.
  *
  * All or nothing: after a failure all memory is where it was, with its contents.
  * Returns ACRE_E_BUSY if other processes share the memory, or if work has not ended within the
@@ -111,7 +111,7 @@ ACRE_API acre_status acre_suspend(acre_device *device, const acre_suspend_option
  * `suspended`.
  * All or nothing: after a failure everything is still suspended, and the call may be repeated.
  * Returns ACRE_E_DEVICE_MEMORY if the device has too little free memory; the detail has the bytes
- * that are missing. ACRE_E_CAPTURING, ACRE_E_DRIVER.
+ * that are missing. ACRE_E_DRIVER.
  * Sync: returns when the contents are there. */
 ACRE_API acre_status acre_resume(acre_suspended *suspended);
 
