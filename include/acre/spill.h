@@ -33,8 +33,7 @@ ACRE_API acre_status acre_pool_alloc_spillable(acre_pool *pool, size_t bytes, ac
  * until acre_bring_end; calls nest. A block that is not spillable is always there. If the device is
  * full, other spillable blocks leave.
  * Returns ACRE_E_DEVICE_MEMORY or ACRE_E_LIMIT if not enough of them can; the block is away then.
- * ACRE_E_POINTER, ACRE_E_SUSPENDED, ACRE_E_CAPTURING while `stream` is captured and the block is
- * away. */
+ * ACRE_E_POINTER, ACRE_E_SUSPENDED, ACRE_E_CAPTURING while `stream` is captured. */
 ACRE_API acre_status acre_bring(void *p, acre_stream stream);
 
 /* Ends an acre_bring: the block may leave again when the work queued on `stream` so far is done.

@@ -21,8 +21,9 @@ extern "C" {
  * While memory is away, the program must not use it: a kernel or a copy by CUDA's own functions
  * that touches it fails as on any unmapped address. In acre, frees succeed. Calls that would need
  * the memory return ACRE_E_SUSPENDED, or with ACRE_SUSPEND_WAIT wait for acre_resume: copies and
- * fills that touch it, and allocations from pools that have memory away. If everything on the
- * device was suspended, all calls that allocate device memory do so.
+ * fills that touch it, and allocations from pools that have memory away. Unless the options say
+ * ACRE_SUSPEND_STAY for memory without a rule, all calls that allocate device memory do so, too,
+ * also in parts that stay.
  *
  * Threads: any thread may suspend and resume, while others use acre. */
 typedef struct acre_suspended acre_suspended;
@@ -51,7 +52,9 @@ typedef struct acre_suspend_rule {
     size_t struct_size;
     const char *tag;       /* blocks of pools with this tag or one below it (acre/tag.h); or NULL */
     const acre_pool *pool; /* memory of this pool; or NULL */
-    const void *object;    /* what has this address: a block, vec, plan, heap or range; or NULL */
+    /* What has this address: a block, vec, plan, heap or range; or NULL. An address of its memory,
+     * such as acre_vec_data, not the handle. */
+    const void *object;
     acre_suspend_how how;
     /* 1: the program has not written these contents since the acre_resume that brought them back.
      * If that suspend had ACRE_SUSPEND_RETAIN, they are not copied again. */
@@ -111,7 +114,7 @@ ACRE_API acre_status acre_suspend(acre_device *device, const acre_suspend_option
  * `suspended`.
  * All or nothing: after a failure everything is still suspended, and the call may be repeated.
  * Returns ACRE_E_DEVICE_MEMORY if the device has too little free memory; the detail has the bytes
- * that are missing. ACRE_E_DRIVER.
+ * that are missing. ACRE_E_CAPTURING, ACRE_E_DRIVER.
  * Sync: returns when the contents are there. */
 ACRE_API acre_status acre_resume(acre_suspended *suspended);
 

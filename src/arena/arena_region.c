@@ -37,7 +37,7 @@ static acre_status part_make(struct acre__region *region, uint64_t at, unsigned 
     struct acre__region_part *part = calloc(1, sizeof *part);
     if (!part)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a chunk");
-    acre_status status = acre__mapping_make(chunk, at, &part->mapping);
+    acre_status status = acre__mapping_make(chunk, at, &region->block, &part->mapping);
     if (status) {
         free(part);
         return status;

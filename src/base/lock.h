@@ -17,12 +17,12 @@ enum acre__rank {
     ACRE__RANK_VEC = 11, /* one vec: held through a change (an append copies); its size (+ 1) */
     ACRE__RANK_HEAP =
         12, /* one heap: held through a change and its copies; the list of heaps (+ 1) */
-    ACRE__RANK_SPILL = 13,     /* spillable blocks: held while they leave or come back */
-    ACRE__RANK_STAGING = 14,   /* staging of one device and direction; its set of buffers (+ 1) */
-    ACRE__RANK_SHARE = 15,     /* one import, or the lists of shares and imports */
-    ACRE__RANK_PLAN = 15,      /* one plan, or the list of them */
+    ACRE__RANK_SHARE = 14,     /* one import, or the lists of shares and imports */
+    ACRE__RANK_PLAN = 14,      /* one plan, or the list of them */
+    ACRE__RANK_SPILL = 15,     /* spillable blocks: held while they leave or come back */
     ACRE__RANK_POOL_LIST = 16, /* the list of pools; may be held while a pool's lock is taken */
     ACRE__RANK_POOL = 17,      /* one pool; the list of thread caches (+ 1) */
+    ACRE__RANK_STAGING = 18,   /* staging of one device and direction; its set of buffers (+ 1) */
     ACRE__RANK_VEC_LIST = 18,  /* the list of vecs */
     ACRE__RANK_SPARSES = 18,   /* the lists of sparse ranges and of their budgets */
     ACRE__RANK_SPARSE = 19,    /* one budget with its ranges: held while pieces are mapped */

@@ -24,13 +24,14 @@ struct acre__thread {
     void *trace; /* trace writer (watch/trace_writer.h), created on first use */
     void *plan;  /* plan whose step the thread is in (plan/plan.h), if `plan_ends` is current */
     uint64_t plan_ends;
-    int inner;         /* depth of public functions that acre itself calls */
-    const void *about; /* address of the block that the last failure is about, or NULL */
-    int is_told;       /* the failure of the call was logged with more than its detail */
-    void *stacks;      /* call stacks captured last (base/stack_memo.h), created on first use */
-    int may_wait;      /* the last ACRE_E_SUSPENDED is one to wait for (space/mapped.h) */
-    int uses_idle;     /* the thread may copy free memory of pools (space/book.h) */
-    void *soft;        /* the soft driver's record of this thread, created on first use */
+    int inner;          /* depth of public functions that acre itself calls */
+    const void *about;  /* address of the block that the last failure is about, or NULL */
+    int is_told;        /* the failure of the call was logged with more than its detail */
+    void *stacks;       /* call stacks captured last (base/stack_memo.h), created on first use */
+    int wait_forbidden; /* calls inside another one of acre's that holds a lock: they do not wait */
+    int may_wait;       /* the last ACRE_E_SUSPENDED is one to wait for (space/mapped.h) */
+    int uses_idle;      /* the thread may copy free memory of pools (space/book.h) */
+    void *soft;         /* the soft driver's record of this thread, created on first use */
 };
 
 /* Initial-exec: an access takes few loads and never allocates. The attribute is written here so

@@ -10,10 +10,9 @@
 
 #include "acre.h"
 
-/* Copies between device memory and pageable memory, without waiting for small copies. */
+/* Copies between device memory and pageable memory on a stream of the caller's own, which is not
+ * captured; does not wait for small copies. The legacy stream would disturb captures. */
 acre_status acre__contents_copy(acre_device *dev, uint64_t device, void *host, size_t bytes,
-                                int to_device);
-/* Waits for all copies. */
-acre_status acre__contents_settle(acre_device *dev);
+                                int to_device, acre_stream stream);
 
 #endif

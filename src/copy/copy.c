@@ -440,13 +440,13 @@ static acre_status copy_gated(acre_device *dev, int direction, const struct acre
     uint64_t seen = acre__resumes();
     acre_status status;
     do {
-        acre__gate_enter();
+        acre__gate_enter(ACRE__GATE_COPY);
         status = rows_are_here(r->to, r->to_pitch, r, "destination");
         if (status == ACRE_OK)
             status = rows_are_here(r->from, r->from_pitch, r, "source");
         if (status == ACRE_OK)
             status = copy_rows(dev, direction, r, stream);
-        acre__gate_leave();
+        acre__gate_leave(ACRE__GATE_COPY);
     } while (status == ACRE_E_SUSPENDED && may_wait(&seen));
     return status;
 }
@@ -552,11 +552,11 @@ static acre_status fill_gated(acre_device *device, void *to, uint8_t value, size
     uint64_t seen = acre__resumes();
     acre_status status;
     do {
-        acre__gate_enter();
+        acre__gate_enter(ACRE__GATE_COPY);
         status = bytes ? acre__away_check(to, bytes, "destination") : ACRE_OK;
         if (status == ACRE_OK)
             status = fill(device, to, value, bytes, stream);
-        acre__gate_leave();
+        acre__gate_leave(ACRE__GATE_COPY);
     } while (status == ACRE_E_SUSPENDED && may_wait(&seen));
     return status;
 }
@@ -576,7 +576,7 @@ acre_status acre_fill_sync(acre_device *device, void *to, uint8_t value, size_t 
 /* ---- contents of memory that leaves and comes back ---- */
 
 acre_status acre__contents_copy(acre_device *dev, uint64_t device, void *host, size_t bytes,
-                                int to_device) {
+                                int to_device, acre_stream stream) {
     char *there = (char *)(uintptr_t)device;
     struct acre__rows rows = to_device ? one_row(there, host, bytes) : one_row(host, there, bytes);
     struct copy_side on_device = {.is_device = 1}, on_host = {.is_pageable = 1};
@@ -584,13 +584,9 @@ acre_status acre__contents_copy(acre_device *dev, uint64_t device, void *host, s
     int is_done = 0;
     acre_status status = stage_least(dev, to_device, &least);
     if (status == ACRE_OK && bytes >= least)
-        status = acre__staging_copy(dev, &rows, to_device, NULL, &is_done);
+        status = acre__staging_copy(dev, &rows, to_device, stream, &is_done);
     if (status || is_done)
         return status;
-    return copy_by_driver(dev, &rows, NULL, to_device ? &on_device : &on_host,
+    return copy_by_driver(dev, &rows, stream, to_device ? &on_device : &on_host,
                           to_device ? &on_host : &on_device);
-}
-
-acre_status acre__contents_settle(acre_device *dev) {
-    return stream_wait(dev, NULL);
 }

@@ -37,6 +37,8 @@ struct acre_device {
     /* Not 0: everything is suspended, the device gets no memory. How calls bear it:
      * space/mapped.h. */
     _Atomic uint32_t is_suspended;
+    /* 1: a suspend is at work, and pools allocate nothing (pool/pool_suspend.h). */
+    _Atomic uint32_t is_suspending;
 
     _Atomic uint64_t users; /* bits by device number: devices whose work may use this memory */
 

@@ -24,10 +24,10 @@ static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, si
     const struct acre__driver *drv = dev->drv;
     struct acre__current call;
     const char *what = is_write ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
-    acre__gate_enter();
+    acre__gate_enter(ACRE__GATE_COPY);
     acre_status status = acre__away_check((void *)(uintptr_t)device, bytes, "heap's records");
     if (status) {
-        acre__gate_leave();
+        acre__gate_leave(ACRE__GATE_COPY);
         return status;
     }
     if (acre__device_call_relaxed(dev, &call))
@@ -38,7 +38,7 @@ static acre_status copy_piece(acre_heap *heap, uint64_t device, void *pinned, si
         call.code = drv->cuStreamSynchronize(heap->stream);
         heap->is_in_flight = call.code != CUDA_SUCCESS;
     }
-    acre__gate_leave();
+    acre__gate_leave(ACRE__GATE_COPY);
     return acre__device_done(dev, &call, what);
 }
 

@@ -119,8 +119,8 @@ void acre__heap_grow_ahead(acre_heap *heap) {
     uint64_t more = heap->ahead - there > heap->step ? heap->ahead - there : heap->step;
     acre_status status = acre__heap_grow_to(heap, heap->committed + (more < left ? more : left),
                                             !heap->wish_address);
-    heap->is_refused = status != ACRE_OK;
-    if (status)
+    heap->is_refused = status && status != ACRE_E_SUSPENDED;
+    if (heap->is_refused)
         acre__log(ACRE_LOG_WARN, "heap", "%s: a heap cannot grow ahead: %s", heap->dev->label,
                   acre_last_detail());
 }

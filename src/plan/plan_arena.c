@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "plan/plan.h"
 #include "space/host_pages.h"
+#include "space/mapped.h"
 #include "space/steps.h"
 
 #include <stdlib.h>
@@ -52,7 +53,9 @@ static acre_status segment_take(const struct acre__plan_arena *arena, uint64_t b
     if (arena->kind == ACRE_KIND_PAGEABLE)
         return acre__host_pages_make((size_t)bytes, &segment->mem, &segment->mem_bytes);
     segment->mem_bytes = (size_t)bytes;
+    acre__wait_forbid(); /* the plan's lock is held */
     acre_status status = acre_mem_alloc(arena->dev, arena->kind, (size_t)bytes, 0, &segment->mem);
+    acre__wait_allow();
     if (status)
         return acre__in_call(status, NULL); /* the program did not call acre_mem_alloc */
     segment->pinned = acre__book_pin(arena->dev, segment->mem, &status);

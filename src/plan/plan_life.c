@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "plan/plan.h"
+#include "space/mapped.h"
 #include "pool/pool.h"
 #include "pool/pool_list.h"
 #include "watch/origin.h"
@@ -234,7 +235,12 @@ static acre_status plan_create(acre_device *device, const acre_plan_options *opt
 
 acre_status acre_plan_create(acre_device *device, const acre_plan_options *options,
                              acre_plan **plan) {
-    return acre__in_call(plan_create(device, options, plan), "acre_plan_create");
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do
+        status = plan_create(device, options, plan);
+    while (acre__must_retry(status, &seen));
+    return acre__in_call(status, "acre_plan_create");
 }
 
 /* ---- statistics ---- */

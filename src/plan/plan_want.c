@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "plan/plan.h"
+#include "space/mapped.h"
 
 enum { WISH_NAME_BYTES = 64 };
 
@@ -371,11 +372,21 @@ static acre_status plan_before_commit(acre_plan *plan, acre_status (*step)(acre_
 }
 
 acre_status acre_plan_satisfy(acre_plan *plan) {
-    return acre__in_call(plan_before_commit(plan, acre__plan_satisfy), "acre_plan_satisfy");
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do
+        status = plan_before_commit(plan, acre__plan_satisfy);
+    while (acre__must_retry(status, &seen));
+    return acre__in_call(status, "acre_plan_satisfy");
 }
 
 acre_status acre_plan_commit(acre_plan *plan) {
-    return acre__in_call(plan_before_commit(plan, acre__plan_commit), "acre_plan_commit");
+    uint64_t seen = acre__resumes();
+    acre_status status;
+    do
+        status = plan_before_commit(plan, acre__plan_commit);
+    while (acre__must_retry(status, &seen));
+    return acre__in_call(status, "acre_plan_commit");
 }
 
 static acre_status plan_cancel(acre_plan *plan) {

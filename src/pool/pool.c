@@ -366,6 +366,18 @@ static acre_status kind_check(const acre_device *dev, acre_kind kind) {
     return ACRE_OK;
 }
 
+/* Adds a new pool; the list's lock is held. A suspend that is at work has stopped the pools that
+ * were in the list. */
+static void pool_insert(acre_pool *pool) {
+    acre_device *dev = pool->dev;
+    uint32_t how = acre__load(&dev->is_suspending, memory_order_seq_cst)
+                       ? (uint32_t)ACRE__SUSPEND_WAITS
+                       : acre__load(&dev->is_suspended, memory_order_seq_cst);
+    acre__store(&pool->is_suspended, pool->kind == ACRE_KIND_DEVICE ? how : 0,
+                memory_order_seq_cst);
+    acre__live_insert(&acre__pools, &pool->live, dev);
+}
+
 static acre_status pool_create(acre_device *device, const acre_pool_options *options,
                                acre_pool **pool) {
     acre_pool_options wishes;
@@ -398,7 +410,9 @@ static acre_status pool_create(acre_device *device, const acre_pool_options *opt
         pool_free(made);
         return acre__said_fail(status, &said);
     }
-    acre__live_add(&acre__pools, &made->live, device);
+    acre__lock_take(&acre__pools.lock);
+    pool_insert(made);
+    acre__lock_give(&acre__pools.lock);
     *pool = made;
     return ACRE_OK;
 }
@@ -431,7 +445,7 @@ static acre_status pool_default(acre_device *device, acre_kind kind, acre_pool *
     acre__lock_take(&acre__pools.lock);
     acre_pool *made = acre__load(at, memory_order_relaxed);
     if (!made && (made = pool_make(device, kind, 0, 1))) {
-        acre__live_insert(&acre__pools, &made->live, device);
+        pool_insert(made);
         acre__store(at, made, memory_order_release);
     }
     acre__lock_give(&acre__pools.lock);

@@ -124,9 +124,9 @@ static void debug_log_overflow(const acre_pool *pool, const void *p, size_t byte
 static int debug_is_away(const void *p, size_t bytes) {
     struct acre__said said;
     acre__said_keep(&said);
-    acre__gate_enter();
+    acre__gate_enter(ACRE__GATE_MAP);
     acre_status status = acre__away_check(p, bytes, "block");
-    acre__gate_leave();
+    acre__gate_leave(ACRE__GATE_MAP);
     (void)acre__said_fail(ACRE_OK, &said);
     return status != ACRE_OK;
 }

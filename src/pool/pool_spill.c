@@ -23,6 +23,7 @@
 
 struct spill {
     struct acre__block block; /* its entry in the book */
+    struct acre__node node;   /* of a live one; key: its address */
     struct spill *before, *after;
     acre_pool *pool;
     struct acre__extent *extent;
@@ -36,10 +37,14 @@ struct spill_list {
     struct spill *first, *last;
 };
 
+/* How long a block that is to leave waits for copies of other threads. */
+#define SPILL_WAIT_NS ((uint64_t)30000000000u)
+
 static struct {
     struct acre__lock lock;
     struct spill_list live, freed;
-    _Atomic uint64_t count; /* blocks in both lists */
+    struct acre__tree by_address; /* the live ones */
+    _Atomic uint64_t count;       /* blocks in both lists */
 } spills = {.lock = ACRE__LOCK_INIT("spillable blocks", ACRE__RANK_SPILL)};
 
 /* ---- lists ---- */
@@ -66,10 +71,8 @@ static void list_take(struct spill_list *list, struct spill *spill) {
 }
 
 static struct spill *live_find(const void *p) {
-    struct spill *spill = spills.live.first;
-    while (spill && spill->block.node.key != (uintptr_t)p)
-        spill = spill->after;
-    return spill;
+    struct acre__node *node = acre__tree_find(&spills.by_address, (uintptr_t)p);
+    return node ? acre__tree_entry(node, struct spill, node) : NULL;
 }
 
 static size_t spill_bytes(const struct spill *spill) {
@@ -148,6 +151,7 @@ static void live_end(struct spill *spill) {
     acre_pool *pool = spill->pool;
     size_t bytes = spill_bytes(spill);
     list_take(&spills.live, spill);
+    acre__tree_remove(&spills.by_address, &spill->node);
     acre__book_change(&spill->block, 0, 0);
     acre__lock_take(&pool->lock);
     if (!spill->host)
@@ -204,10 +208,10 @@ void acre__spills_end(const acre_pool *pool, uint64_t *blocks, uint64_t *bytes) 
 static int is_suspended(const struct spill *spill) {
     struct acre__said said;
     acre__said_keep(&said);
-    acre__gate_enter();
+    acre__gate_enter(ACRE__GATE_MAP);
     acre_status status =
         acre__away_check((void *)(uintptr_t)spill->block.node.key, spill_bytes(spill), "block");
-    acre__gate_leave();
+    acre__gate_leave(ACRE__GATE_MAP);
     (void)acre__said_fail(ACRE_OK, &said);
     return status != ACRE_OK;
 }
@@ -217,15 +221,28 @@ static int may_leave(const struct spill *spill, const acre_device *dev, const ac
            !spill->host && !is_suspended(spill);
 }
 
+/* Lock held: copies the contents, in stream order, from or to the device. Does not wait for
+ * acre_resume, because of the lock. */
+static acre_status block_copy(const struct spill *spill, void *host, acre_stream stream,
+                              int to_device) {
+    void *p = (void *)(uintptr_t)spill->block.node.key;
+    acre__wait_forbid();
+    acre__inner_begin();
+    acre_status status = acre__inner_end(acre_copy(
+        spill->block.dev, to_device ? p : host, to_device ? host : p, spill->block.bytes, stream));
+    acre__wait_allow();
+    return status;
+}
+
 /* Lock held: copies the contents of a block to host memory. */
-static acre_status leave_copy(struct spill *spill) {
+static acre_status leave_copy(struct spill *spill, acre_stream stream) {
     void *host = NULL;
     acre_status status = acre__host_pages_make(spill->block.bytes, &host, &spill->host_bytes);
     if (status)
         return status;
-    acre__inner_begin();
-    status = acre__inner_end(acre_copy_sync(
-        spill->block.dev, host, (void *)(uintptr_t)spill->block.node.key, spill->block.bytes));
+    status = block_copy(spill, host, stream, 0);
+    if (status == ACRE_OK)
+        status = acre__uses_wait_stream(spill->block.dev, stream);
     if (status)
         acre__host_pages_free(host, spill->host_bytes);
     else
@@ -236,7 +253,8 @@ static acre_status leave_copy(struct spill *spill) {
 /* Lock held: takes the memory of a block away, whose contents are in host memory. */
 static acre_status leave_unmap(struct spill *spill) {
     struct acre__away away = {spill->block.dev, spill->extent->mappings, spill->extent->count};
-    acre__move_begin();
+    if (!acre__move_begin(now_ns() + SPILL_WAIT_NS))
+        return acre__fail(ACRE_E_BUSY, "copies of other threads have not ended");
     acre_status status =
         away.mappings[0]->is_away
             ? acre__fail(acre__chunk_suspended(away.mappings[0]->chunk), "the block is suspended")
@@ -248,11 +266,11 @@ static acre_status leave_unmap(struct spill *spill) {
 }
 
 /* Lock held, and all work of the device is done: makes a block leave. Returns the bytes. */
-static uint64_t leave(struct spill *spill) {
+static uint64_t leave(struct spill *spill, acre_stream stream) {
     acre_pool *pool = spill->pool;
     size_t bytes = spill_bytes(spill);
     uint64_t begin = now_ns();
-    acre_status status = leave_copy(spill);
+    acre_status status = leave_copy(spill, stream);
     if (status)
         return 0;
     if (leave_unmap(spill)) {
@@ -270,37 +288,66 @@ static uint64_t leave(struct spill *spill) {
     return bytes;
 }
 
-/* Lock held: 1 if the blocks that may leave, with the free memory, reach `bytes`. */
-static int is_enough(acre_device *dev, const acre_pool *only, uint64_t bytes) {
-    uint64_t sum = 0;
+/* Lock held: the bytes that must leave so that the device has `bytes` free, or with `only` so that
+ * its limit has; 0 if that is impossible, or if nothing needs to leave. */
+static uint64_t shortage(acre_device *dev, const acre_pool *only, uint64_t bytes) {
+    uint64_t sum = 0, missing = bytes;
     size_t free_bytes = 0;
     for (const struct spill *spill = spills.live.first; spill; spill = spill->after)
         sum += may_leave(spill, dev, only) ? spill_bytes(spill) : 0;
     if (!sum)
         return 0;
-    if (!only && acre__chunk_free_bytes(dev, &free_bytes))
-        sum += free_bytes;
-    return only || sum >= bytes;
+    if (only) {
+        acre_pool *pool = (acre_pool *)(uintptr_t)only;
+        acre__lock_take(&pool->lock);
+        uint64_t limit = pool->limit_bytes ? pool->limit_bytes : UINT64_MAX;
+        missing = bytes > limit                ? UINT64_MAX
+                  : pool->used > limit - bytes ? pool->used - (limit - bytes)
+                                               : 0;
+        acre__lock_give(&pool->lock);
+    } else if (acre__chunk_free_bytes(dev, &free_bytes)) {
+        missing = bytes > free_bytes ? bytes - free_bytes : 1;
+    }
+    return sum >= missing ? missing : 0;
 }
 
-/* Lock held. */
-static uint64_t spill_out(acre_device *dev, const acre_pool *only, uint64_t bytes) {
-    uint64_t went = 0, begin = now_ns();
-    if (!is_enough(dev, only, bytes) || acre__step_quiesce_users(dev))
-        return 0;
-    uint64_t waited = now_ns() - begin;
+/* Lock held. The copies have a stream of their own: the legacy stream would disturb captures. */
+static uint64_t spill_out_on(acre_device *dev, const acre_pool *only, uint64_t missing,
+                             acre_stream stream, uint64_t waited_ns) {
+    uint64_t went = 0;
     struct spill *spill = spills.live.first, *after;
-    for (; spill && went < bytes; spill = after) {
+    for (; spill && went < missing; spill = after) {
         after = spill->after;
         if (!may_leave(spill, dev, only))
             continue;
         acre_pool *pool = spill->pool;
-        went += leave(spill);
+        went += leave(spill, stream);
         acre__lock_take(&pool->lock);
-        pool->spilled.wait_ns += waited;
+        pool->spilled.wait_ns += waited_ns;
         acre__lock_give(&pool->lock);
-        waited = 0;
+        waited_ns = 0;
     }
+    return went;
+}
+
+/* Lock held. Keeps the last detail. */
+static uint64_t spill_out(acre_device *dev, const acre_pool *only, uint64_t bytes) {
+    struct acre__said said;
+    acre_stream stream;
+    uint64_t went = 0, missing = shortage(dev, only, bytes), begin = now_ns();
+    if (!missing)
+        return 0;
+    acre__said_keep(&said);
+    acre__inner_begin();
+    acre_status status = acre__inner_end(
+        acre_stream_create(dev, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE, &stream));
+    if (status == ACRE_OK) {
+        if (acre__step_quiesce_users(dev) == ACRE_OK)
+            went = spill_out_on(dev, only, missing, stream, now_ns() - begin);
+        acre__inner_begin();
+        (void)acre__inner_end(acre_stream_destroy(dev, stream));
+    }
+    (void)acre__said_fail(ACRE_OK, &said);
     return went;
 }
 
@@ -323,16 +370,13 @@ static acre_status charge(acre_pool *pool, size_t bytes) {
 }
 
 uint64_t acre__spill_out(acre_device *dev, const acre_pool *only, uint64_t bytes) {
-    struct acre__said said;
     uint64_t went = 0;
     if (!acre__load(&spills.count, memory_order_acquire) || acre__device_is_lost(dev))
         return 0;
-    acre__said_keep(&said);
     acre__lock_take(&spills.lock);
-    if (acre__device_has_memory(dev) == ACRE_OK)
+    if (!acre__load(&dev->is_suspended, memory_order_seq_cst))
         went = spill_out(dev, only, bytes);
     acre__lock_give(&spills.lock);
-    (void)acre__said_fail(ACRE_OK, &said);
     return went;
 }
 
@@ -350,26 +394,23 @@ uint64_t acre__spill_away_bytes(const acre_device *dev) {
 /* ---- coming back ---- */
 
 /* Lock held: maps memory again, unless the driver refused to unmap it after a failure. The contents
- * follow in stream order. */
+ * follow in stream order. Nobody uses the memory, so other copies may go on. */
 static acre_status back_map(struct spill *spill) {
     struct acre__away away = {spill->block.dev, spill->extent->mappings, spill->extent->count};
-    acre__move_begin();
+    acre__gate_enter(ACRE__GATE_MAP);
     acre_status status = acre__device_has_memory(spill->block.dev);
     if (status == ACRE_OK && away.mappings[0]->is_away) {
         status = acre__away_map(&away);
         if (status == ACRE_OK)
             acre__away_end(&away);
     }
-    acre__move_end();
+    acre__gate_leave(ACRE__GATE_MAP);
     return status;
 }
 
 /* Lock held: the block has memory again, and its contents follow. */
 static acre_status back_copy(struct spill *spill, acre_stream stream) {
-    acre__inner_begin();
-    acre_status status =
-        acre__inner_end(acre_copy(spill->block.dev, (void *)(uintptr_t)spill->block.node.key,
-                                  spill->host, spill->block.bytes, stream));
+    acre_status status = block_copy(spill, spill->host, stream, 1);
     if (status == ACRE_OK)
         status = acre__uses_record(&spill->uses, stream);
     if (status == ACRE_OK)
@@ -385,10 +426,8 @@ static acre_status back_copy(struct spill *spill, acre_stream stream) {
 static acre_status back(struct spill *spill, acre_stream stream, int is_last) {
     acre_pool *pool = spill->pool;
     size_t bytes = spill_bytes(spill);
-    acre_status status = acre__stream_not_captured(spill->block.dev, stream,
-                                                   "a block cannot be brought back in a capture");
-    if (status || (status = acre__device_has_memory(spill->block.dev)) ||
-        (status = charge(pool, bytes)))
+    acre_status status;
+    if ((status = acre__device_has_memory(spill->block.dev)) || (status = charge(pool, bytes)))
         return status;
     status = back_map(spill);
     if (is_last && acre__is_no_memory(status) && spill_out(spill->block.dev, NULL, bytes))
@@ -426,7 +465,9 @@ static acre_status bring_once(void *p, acre_stream stream, int is_last, acre_dev
     if (spill) {
         *dev = spill->block.dev;
         *bytes = spill_bytes(spill);
-        status = spill->host           ? back(spill, stream, is_last)
+        status = acre__stream_not_captured(*dev, stream, "a graph cannot use spillable memory");
+        status = status                ? status
+                 : spill->host         ? back(spill, stream, is_last)
                  : is_suspended(spill) ? acre__fail(ACRE_E_SUSPENDED, "the block is suspended")
                                        : acre__uses_join(&spill->uses, stream);
         spill->held += status == ACRE_OK;
@@ -534,8 +575,10 @@ static acre_status enter(acre_pool *pool, size_t bytes, struct spill *spill) {
                                         .extent = spill->extent};
     if (!acre__book_add(&spill->block))
         return acre__fail(ACRE_E_REGISTERED, "the addresses of a new block are in acre's book");
+    spill->node.key = spill->block.node.key;
     acre__lock_take(&spills.lock);
     list_put(&spills.live, spill);
+    (void)acre__tree_insert(&spills.by_address, &spill->node);
     acre__lock_take(&pool->lock);
     pool->spilled.blocks++;
     pool->spilled.bytes += whole;

@@ -30,6 +30,7 @@ static void pool_suspend(acre_pool *pool, void *user) {
 
 void acre__pools_suspend(acre_device *dev) {
     struct visit visit = {.dev = dev};
+    acre__store(&dev->is_suspending, 1, memory_order_seq_cst);
     acre__pools_visit(NULL, pool_suspend, &visit);
 }
 
@@ -61,6 +62,7 @@ static void pool_resume(acre_pool *pool, void *user) {
 
 void acre__pools_resume(acre_device *dev) {
     struct visit visit = {.dev = dev};
+    acre__store(&dev->is_suspending, 0, memory_order_seq_cst);
     acre__pools_visit(NULL, pool_resume, &visit);
 }
 

@@ -86,6 +86,8 @@ static acre_status mappings_map(const struct acre__away *away) {
     }
     if (status)
         mappings_undo(away, made);
+    for (size_t i = 0; i < away->count && !status; i++)
+        away->mappings[i]->is_stuck = 0;
     return status;
 }
 
@@ -93,9 +95,8 @@ static acre_status mappings_map(const struct acre__away *away) {
 
 static void mark_away(const struct acre__away *away) {
     for (size_t i = 0; i < away->count; i++) {
-        away->mappings[i]->is_away = 1;
         away->mappings[i]->chunk->is_waited = 0;
-        acre__away_count(away->dev, (int64_t)away->mappings[i]->chunk->bytes);
+        acre__away_set(away->mappings[i], 1);
     }
 }
 
@@ -176,7 +177,7 @@ void acre__away_undo(const struct acre__away *away) {
 void acre__away_end(const struct acre__away *away) {
     for (size_t i = 0; i < away->count; i++) {
         struct acre__mapping *mapping = away->mappings[i];
-        mapping->is_away = mapping->is_stuck = 0;
-        acre__away_count(away->dev, -(int64_t)mapping->chunk->bytes);
+        mapping->is_stuck = 0;
+        acre__away_set(mapping, 0);
     }
 }

@@ -1,7 +1,8 @@
 /* Takes the physical memory of mappings away, and brings it back at the same addresses
  * (acre_suspend). Contents are the caller's business.
  *
- * All functions run inside a move (mapped.h), after all work of the device has ended. */
+ * The functions run inside a move (mapped.h), after all work of the device has ended. Bringing
+ * memory back that nobody else may bring back needs the inside of the gate only: nobody uses it. */
 #ifndef ACRE_SPACE_AWAY_H
 #define ACRE_SPACE_AWAY_H
 

@@ -474,7 +474,7 @@ acre_status acre__chunk_export(struct acre__chunk *chunk, int *fd) {
     *fd = -1;
     if (!(chunk->flags & ACRE__CHUNK_SHAREABLE))
         return acre__fail(ACRE_E_KIND, "the chunk was not created to be shared");
-    acre__gate_enter();
+    acre__gate_enter(ACRE__GATE_MAP);
     acre_status status = acre__chunk_is_away(chunk)
                              ? acre__fail(acre__chunk_suspended(chunk), "the memory is suspended")
                              : acre__step_export(chunk->dev, chunk->handle, fd);
@@ -482,6 +482,6 @@ acre_status acre__chunk_export(struct acre__chunk *chunk, int *fd) {
         atomic_store_explicit(&chunk->is_alone, 1, memory_order_relaxed);
         atomic_store_explicit(&chunk->is_shared, 1, memory_order_relaxed);
     }
-    acre__gate_leave();
+    acre__gate_leave(ACRE__GATE_MAP);
     return status;
 }

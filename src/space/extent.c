@@ -45,7 +45,7 @@ static acre_status mappings_make(struct acre__extent *extent, struct acre__chunk
     acre_status status = acre__device_enter(extent->dev);
     *left_end = range_end;
     for (struct acre__chunk *chunk = list; chunk && status == ACRE_OK; chunk = chunk->next) {
-        status = acre__mapping_make(chunk, at, &mappings[made]);
+        status = acre__mapping_make(chunk, at, extent, &mappings[made]);
         if (status)
             break;
         made++;

@@ -19,8 +19,9 @@ static struct {
     struct acre__lock lock; /* guards the trees */
     struct acre__cond cond; /* a move or a resume has ended */
     _Atomic uint64_t resumes;
-    _Atomic uint32_t is_moving;
-    _Atomic uint32_t inside;
+    int is_moving; /* a move is in progress, or begins */
+    _Atomic uint32_t is_closed[ACRE__GATES];
+    _Atomic uint32_t inside[ACRE__GATES];
     _Atomic uint64_t away_bytes; /* of all devices */
     struct acre__tree mappings[ACRE__DEVICE_SLOTS];
     _Atomic uint64_t away[ACRE__DEVICE_SLOTS];
@@ -36,26 +37,25 @@ static struct acre__tree *tree_of(const acre_device *dev) {
 
 /* ---- the gate ---- */
 
-/* Waits until no move is in progress. */
-static void gate_wait(void) {
+static void gate_wait(enum acre__gate gate) {
     acre__lock_take(&mapped.lock);
-    while (acre__load(&mapped.is_moving, memory_order_seq_cst))
+    while (acre__load(&mapped.is_closed[gate], memory_order_seq_cst))
         acre__cond_wait(&mapped.cond, &mapped.lock);
     acre__lock_give(&mapped.lock);
 }
 
-void acre__gate_enter(void) {
+void acre__gate_enter(enum acre__gate gate) {
     for (;;) {
-        acre__fetch_add(&mapped.inside, 1, memory_order_seq_cst);
-        if (!acre__load(&mapped.is_moving, memory_order_seq_cst))
+        acre__fetch_add(&mapped.inside[gate], 1, memory_order_seq_cst);
+        if (!acre__load(&mapped.is_closed[gate], memory_order_seq_cst))
             return;
-        acre__fetch_sub(&mapped.inside, 1, memory_order_seq_cst);
-        gate_wait();
+        acre__fetch_sub(&mapped.inside[gate], 1, memory_order_seq_cst);
+        gate_wait(gate);
     }
 }
 
-void acre__gate_leave(void) {
-    acre__fetch_sub(&mapped.inside, 1, memory_order_seq_cst);
+void acre__gate_leave(enum acre__gate gate) {
+    acre__fetch_sub(&mapped.inside[gate], 1, memory_order_seq_cst);
 }
 
 /* Those inside leave without waking anyone, so this polls. */
@@ -68,19 +68,41 @@ static void move_poll(void) {
         nanosleep(&nap, NULL);
 }
 
-void acre__move_begin(void) {
-    acre__lock_take(&mapped.lock);
-    while (acre__load(&mapped.is_moving, memory_order_relaxed))
-        acre__cond_wait(&mapped.cond, &mapped.lock);
-    acre__store(&mapped.is_moving, 1, memory_order_seq_cst);
-    acre__lock_give(&mapped.lock);
-    while (acre__load(&mapped.inside, memory_order_seq_cst))
+static uint64_t now_ns(void) {
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Closes a gate and waits until nobody is inside. Returns 0 if that takes too long. */
+static int gate_close(enum acre__gate gate, uint64_t until_ns) {
+    acre__store(&mapped.is_closed[gate], 1, memory_order_seq_cst);
+    while (acre__load(&mapped.inside[gate], memory_order_seq_cst)) {
+        if (now_ns() >= until_ns)
+            return 0;
         move_poll();
+    }
+    return 1;
+}
+
+/* Copies first: one that is inside may wait for the lock of a pool whose holder maps memory. */
+int acre__move_begin(uint64_t until_ns) {
+    acre__lock_take(&mapped.lock);
+    while (mapped.is_moving)
+        acre__cond_wait(&mapped.cond, &mapped.lock);
+    mapped.is_moving = 1;
+    acre__lock_give(&mapped.lock);
+    if (gate_close(ACRE__GATE_COPY, until_ns) && gate_close(ACRE__GATE_MAP, UINT64_MAX))
+        return 1;
+    acre__move_end();
+    return 0;
 }
 
 void acre__move_end(void) {
     acre__lock_take(&mapped.lock);
-    acre__store(&mapped.is_moving, 0, memory_order_seq_cst);
+    for (int i = 0; i < ACRE__GATES; i++)
+        acre__store(&mapped.is_closed[i], 0, memory_order_seq_cst);
+    mapped.is_moving = 0;
     acre__cond_wake(&mapped.cond);
     acre__lock_give(&mapped.lock);
 }
@@ -154,7 +176,7 @@ static void access_note(struct acre__mapping *mapping, const CUmemAccessDesc *ac
 acre_status acre__mapped_access(acre_device *dev, uint64_t at, size_t bytes,
                                 const CUmemAccessDesc *access, size_t count) {
     const struct acre__tree *tree = tree_of(dev);
-    acre__gate_enter();
+    acre__gate_enter(ACRE__GATE_MAP);
     acre__lock_take(&mapped.lock);
     struct acre__mapping *mapping = away_find(tree, at, bytes);
     acre__lock_give(&mapped.lock);
@@ -169,11 +191,19 @@ acre_status acre__mapped_access(acre_device *dev, uint64_t at, size_t bytes,
         mapping = next ? mapping_of(next) : NULL;
     }
     acre__lock_give(&mapped.lock);
-    acre__gate_leave();
+    acre__gate_leave(ACRE__GATE_MAP);
     return status;
 }
 
 /* ---- memory that is away ---- */
+
+void acre__away_set(struct acre__mapping *mapping, int is_away) {
+    acre__lock_take(&mapped.lock);
+    mapping->is_away = is_away;
+    acre__lock_give(&mapped.lock);
+    acre__away_count(mapping->chunk->dev,
+                     is_away ? (int64_t)mapping->chunk->bytes : -(int64_t)mapping->chunk->bytes);
+}
 
 void acre__away_count(acre_device *dev, int64_t bytes) {
     acre__fetch_add(&mapped.away[acre__device_index(dev)], (uint64_t)bytes, memory_order_relaxed);
@@ -210,8 +240,19 @@ acre_status acre__chunk_suspended(const struct acre__chunk *chunk) {
     return acre__suspended_as(chunk->is_waited ? ACRE__SUSPEND_WAITS : ACRE__SUSPEND_REFUSES);
 }
 
+void acre__wait_forbid(void) {
+    struct acre__thread *self = acre__thread_self();
+    self->wait_forbidden += self->id != 0; /* the shared record must not be written */
+}
+
+void acre__wait_allow(void) {
+    struct acre__thread *self = acre__thread_self();
+    self->wait_forbidden -= self->id != 0;
+}
+
 int acre__resume_wait(uint64_t *seen) {
-    if (!acre__thread_self()->may_wait)
+    const struct acre__thread *self = acre__thread_self();
+    if (!self->may_wait || self->wait_forbidden)
         return 0;
     acre__lock_take(&mapped.lock);
     while (acre__resumes() == *seen)

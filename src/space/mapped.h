@@ -4,10 +4,11 @@
  * A mapping that is *away* has addresses and a record, but no physical memory. Its chunk has no
  * handle of the driver's.
  *
- * The gate. A call that maps, unmaps, sets access or touches device memory (a copy) is *inside*
- * from acre__gate_enter to acre__gate_leave. A *move* waits until nobody is inside, and keeps
- * others outside. The thread that moves calls the driver directly and does not enter. Do not enter
- * twice, nor wait inside for another thread that may want to enter.
+ * The gates. A call that maps, unmaps or sets access is inside one gate from acre__gate_enter to
+ * acre__gate_leave, a call that touches device memory (a copy) inside the other. A *move* waits
+ * until nobody is inside, and keeps others outside. The thread that moves calls the driver directly
+ * and does not enter. Do not enter a gate twice. Inside the gate of mappings, wait for nothing but
+ * the driver; inside that of copies, for no thread that may want to copy.
  *
  * Threads: any. One lock, a leaf. */
 #ifndef ACRE_SPACE_MAPPED_H
@@ -20,13 +21,16 @@
 #include "acre.h"
 #include "space/mapping.h"
 
-/* ---- the gate ---- */
+/* ---- the gates ---- */
 
-void acre__gate_enter(void);
-void acre__gate_leave(void);
+enum acre__gate { ACRE__GATE_COPY, ACRE__GATE_MAP, ACRE__GATES };
+void acre__gate_enter(enum acre__gate gate);
+void acre__gate_leave(enum acre__gate gate);
 
-/* Begins a move: waits for other moves, and until nobody is inside. */
-void acre__move_begin(void);
+/* Begins a move: waits for other moves, and until nobody is inside. Returns 0 if somebody still is
+ * at time `until_ns` of CLOCK_MONOTONIC, such as a copy that waits for a long kernel; no move
+ * begins then. */
+int acre__move_begin(uint64_t until_ns);
 void acre__move_end(void);
 
 /* ---- mappings by address ---- */
@@ -45,6 +49,8 @@ struct acre__mapping *acre__mapped_next(acre_device *dev, const struct acre__map
 
 /* ---- memory that is away ---- */
 
+/* Marks a mapping as away or back, and counts its bytes. */
+void acre__away_set(struct acre__mapping *mapping, int is_away);
 /* Changes the bytes of all memory that is away. */
 void acre__away_count(acre_device *dev, int64_t bytes);
 /* Bytes of the device's mappings that are away. */
@@ -70,6 +76,11 @@ uint64_t acre__resumes(void);
 /* Waits until another resume than the first *seen ones has ended, and updates *seen. Returns 0 at
  * once if the thread's last ACRE_E_SUSPENDED is not one to wait for: the call must fail. */
 int acre__resume_wait(uint64_t *seen);
+/* Between these two, calls of the thread return ACRE_E_SUSPENDED instead of waiting: for a call
+ * that holds a lock while it makes other calls of acre. It may wait itself, without the lock. They
+ * nest. */
+void acre__wait_forbid(void);
+void acre__wait_allow(void);
 /* For loops around a call that may wait: 1 if it must be tried again. */
 static inline int acre__must_retry(acre_status status, uint64_t *seen) {
     return status == ACRE_E_SUSPENDED && acre__resume_wait(seen);

@@ -30,14 +30,16 @@ static void mapping_forget(struct acre__limbo_item *item) {
 static const struct acre__limbo_kind mapping_kind = {"cuMemUnmap", mapping_give_back,
                                                      mapping_forget};
 
-acre_status acre__mapping_make(struct acre__chunk *chunk, uint64_t at, struct acre__mapping **out) {
+acre_status acre__mapping_make(struct acre__chunk *chunk, uint64_t at, const void *owner,
+                               struct acre__mapping **out) {
     struct acre__mapping *mapping = calloc(1, sizeof *mapping);
     if (!mapping)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for the record of a mapping");
     mapping->item.kind = &mapping_kind;
     mapping->chunk = chunk;
     mapping->at = at;
-    acre__gate_enter();
+    mapping->owner = owner;
+    acre__gate_enter(ACRE__GATE_MAP);
     acre_status status = acre__chunk_is_away(chunk)
                              ? acre__fail(acre__chunk_suspended(chunk), "the memory is suspended")
                              : ACRE_OK;
@@ -50,7 +52,7 @@ acre_status acre__mapping_make(struct acre__chunk *chunk, uint64_t at, struct ac
         acre__mapped_add(mapping);
         *out = mapping;
     }
-    acre__gate_leave();
+    acre__gate_leave(ACRE__GATE_MAP);
     if (status)
         free(mapping);
     return status;
@@ -72,11 +74,11 @@ static int mapping_undo(struct acre__mapping *mapping) {
 int acre__mapping_unmap(struct acre__mapping *mapping) {
     struct acre__said said;
     acre__said_keep(&said);
-    acre__gate_enter();
+    acre__gate_enter(ACRE__GATE_MAP);
     int is_gone = mapping_undo(mapping);
     if (is_gone)
         acre__mapped_remove(mapping);
-    acre__gate_leave();
+    acre__gate_leave(ACRE__GATE_MAP);
     (void)acre__said_fail(ACRE_OK, &said);
     if (!is_gone)
         return 0;

@@ -17,6 +17,8 @@ struct acre__mapping {
     struct acre__limbo_item item; /* for limbo, if the driver refuses to unmap it */
     struct acre__chunk *chunk;
     uint64_t at;
+    /* What it belongs to, as suspend_choose.c compares it: an extent, or a block of the book. */
+    const void *owner;
     struct acre__node node;    /* in the tree of all mappings (mapped.c); key: `at` */
     uint64_t readers, writers; /* devices that have access, as bits by number */
     uint64_t suspended_by;     /* id of the suspend that took it away */
@@ -25,9 +27,10 @@ struct acre__mapping {
     int is_stuck;              /* 1: away, but the driver refused to unmap it: it has its memory */
 };
 
-/* Maps the chunk. No device has access yet. Returns ACRE_E_SUSPENDED if the device gets no memory
- * now. */
-acre_status acre__mapping_make(struct acre__chunk *chunk, uint64_t at, struct acre__mapping **out);
+/* Maps the chunk for `owner` (see above). No device has access yet. Returns ACRE_E_SUSPENDED if the
+ * device gets no memory now. */
+acre_status acre__mapping_make(struct acre__chunk *chunk, uint64_t at, const void *owner,
+                               struct acre__mapping **out);
 
 /* Unmaps and frees a mapping. Tries twice, since a refusal would cost addresses. Returns 1, or 0 if
  * the driver refuses and the mapping is unchanged. Keeps the last detail. */

@@ -206,10 +206,10 @@ static acre_status commit_is_here(const acre_range *range, uint64_t offset, uint
     acre_status status = acre__device_has_memory(range->dev);
     if (status || !bytes)
         return status;
-    acre__gate_enter();
+    acre__gate_enter(ACRE__GATE_MAP);
     status = acre__away_check((const char *)(uintptr_t)range->addresses.at + offset, (size_t)bytes,
                               "range");
-    acre__gate_leave();
+    acre__gate_leave(ACRE__GATE_MAP);
     return status;
 }
 

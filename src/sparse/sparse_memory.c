@@ -105,7 +105,7 @@ void acre__sparse_piece_abandon(struct acre__sparse_piece *piece) {
 static acre_status piece_map(acre_range *range, size_t index, struct acre__chunk *chunk) {
     struct acre__sparse_piece *piece = &range->pieces[index];
     uint64_t at = range->addresses.at + index * range->piece_bytes;
-    acre_status status = acre__mapping_make(chunk, at, &piece->mapping);
+    acre_status status = acre__mapping_make(chunk, at, &range->block, &piece->mapping);
     if (status)
         return status;
     piece->range = range;

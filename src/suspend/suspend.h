@@ -72,12 +72,14 @@ void acre__choose_end(struct acre__chosen *chosen);
 /* ---- suspend_store.c ---- */
 
 /* Gives every span room in a store and copies its contents there, unless a retained span has them
- * unchanged. Sets host_bytes, file_bytes and copied_bytes. Inside a move. */
+ * unchanged. Sets host_bytes, file_bytes and copied_bytes. Copies on `stream`, which nobody else
+ * uses. Inside a move. */
 acre_status acre__spans_keep(const struct acre__away *away, struct acre__spans *spans,
-                             const char *folder, acre_suspend_info *info);
+                             const char *folder, acre_stream stream, acre_suspend_info *info);
 /* Copies contents back, of the spans whose chunk is still there. The mappings have memory. Inside a
  * move. */
-acre_status acre__spans_bring(const struct acre__away *away, struct acre__spans *spans);
+acre_status acre__spans_bring(const struct acre__away *away, struct acre__spans *spans,
+                              acre_stream stream);
 /* Frees spans and the stores that nobody uses any more. */
 void acre__spans_free(struct acre__spans *spans);
 /* Retains spans for the next suspend, together with those that are retained already; or frees all

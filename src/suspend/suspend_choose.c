@@ -23,7 +23,8 @@ enum { GAP_BYTES = 4096, GAP_PART = 128 };
 struct object {
     uint64_t at, bytes;
     enum acre__owned_by owner;
-    const acre_pool *pool;
+    const acre_pool *pool; /* of a region, or of a spillable block */
+    const void *mapped_by; /* `owner` of its mappings */
 };
 
 /* ---- lists ---- */
@@ -168,26 +169,28 @@ acre_status acre__choose_blocks(struct acre__chosen *chosen) {
 /* Called by rising address. */
 static void object_add(void *user, const struct acre__block *block) {
     struct acre__chosen *chosen = user;
-    struct object object = {block->node.key, block->bytes, block->owner, block->pool};
+    struct object object = {block->node.key, block->bytes, block->owner, block->pool,
+                            block->extent ? (const void *)block->extent : block};
     if (block->source == ACRE__FROM_SPACE || block->owner == ACRE__OWNED_BY_POOL ||
         block->owner == ACRE__OWNED_BY_RANGE)
         list_add(chosen, &chosen->objects, &chosen->object_count, &chosen->object_room, &object,
                  sizeof object);
 }
 
-/* The last object that begins at or before an address: the one that has it. Every object that has
- * memory is in the book, and memory behind an object's last byte belongs to the object, too. */
-static const struct object *object_at(const struct acre__chosen *chosen, uint64_t at) {
+/* The object that a mapping belongs to: the last one that begins at or before it. NULL for memory
+ * of an object that a thread is creating, and that is not in the book yet. */
+static const struct object *object_at(const struct acre__chosen *chosen,
+                                      const struct acre__mapping *mapping) {
     const struct object *objects = chosen->objects;
     size_t low = 0, high = chosen->object_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (objects[middle].at <= at)
+        if (objects[middle].at <= mapping->at)
             low = middle + 1;
         else
             high = middle;
     }
-    return low ? &objects[low - 1] : NULL;
+    return low && objects[low - 1].mapped_by == mapping->owner ? &objects[low - 1] : NULL;
 }
 
 /* The first live block that ends behind an address; NULL if there is none. */
@@ -216,22 +219,24 @@ static uint64_t end_of(const struct acre__mapping *mapping) {
 }
 
 static int is_of_pool(const struct object *object) {
-    return object && object->owner == ACRE__OWNED_BY_POOL;
+    return object->owner == ACRE__OWNED_BY_POOL;
 }
 
-/* What happens to an object outside pools. A heap's records are among its contents. */
+/* What happens to an object outside the arenas of pools. A heap's records are among its contents.
+ */
 static struct choice choose_object(const struct acre__chosen *chosen, const struct object *object) {
     struct choice choice =
-        object ? choose(chosen, NULL, NULL, object->at, object->bytes ? object->bytes : 1)
-               : (struct choice){chosen->options->how, 0};
-    if (object && object->owner == ACRE__OWNED_BY_HEAP && choice.how == ACRE_SUSPEND_DROP)
+        choose(chosen, NULL, object->pool, object->at, object->bytes ? object->bytes : 1);
+    if (object->owner == ACRE__OWNED_BY_HEAP && choice.how == ACRE_SUSPEND_DROP)
         choice.how = ACRE_SUSPEND_KEEP;
     return choice;
 }
 
 /* 1 if the memory of a mapping leaves: that of a pool if no block in it stays. */
 static int mapping_leaves(const struct acre__chosen *chosen, const struct acre__mapping *mapping) {
-    const struct object *object = object_at(chosen, mapping->at);
+    const struct object *object = object_at(chosen, mapping);
+    if (!object || !(mapping->readers | mapping->writers))
+        return 0; /* it is being created */
     if (!is_of_pool(object))
         return choose_object(chosen, object).how != ACRE_SUSPEND_STAY;
     const struct acre__pool_live *live = live_from(chosen, mapping->at);
@@ -280,7 +285,7 @@ static void span_note(struct acre__chosen *chosen, const struct acre__mapping *m
 }
 
 static void mapping_spans(struct acre__chosen *chosen, const struct acre__mapping *mapping) {
-    const struct object *object = object_at(chosen, mapping->at);
+    const struct object *object = object_at(chosen, mapping);
     if (is_of_pool(object)) {
         const struct acre__pool_live *live = live_from(chosen, mapping->at);
         for (; live && live->at < end_of(mapping); live = live_next(chosen, live))
@@ -290,10 +295,10 @@ static void mapping_spans(struct acre__chosen *chosen, const struct acre__mappin
     struct choice choice = choose_object(chosen, object);
     acre_mem_info info;
     uint64_t at = mapping->at, end = end_of(mapping);
-    if (object && object->owner == ACRE__OWNED_BY_RANGE) {
+    if (object->owner == ACRE__OWNED_BY_RANGE) {
         if (acre__book_find((void *)(uintptr_t)at, &info) != ACRE__FOUND_LIVE)
             return; /* no committed piece */
-    } else if (object) {
+    } else {
         at = object->at;
         end = object->at + object->bytes;
     }

@@ -80,6 +80,22 @@ static void suspend_use(void) {
     acre__device_hooks_add(&hooks);
 }
 
+/* A stream for the copies of contents. It is not destroyed inside a move, since pools look after
+ * their frees on it. */
+static acre_status stream_make(acre_device *dev, acre_stream *stream) {
+    acre__inner_begin();
+    return acre__inner_end(
+        acre_stream_create(dev, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE, stream));
+}
+
+static void stream_end(acre_device *dev, acre_stream stream) {
+    struct acre__said said;
+    acre__said_keep(&said);
+    acre__inner_begin();
+    (void)acre__inner_end(acre_stream_destroy(dev, stream));
+    (void)acre__said_fail(ACRE_OK, &said);
+}
+
 /* ---- suspending ---- */
 
 /* Everything that stays valid through the steps of one suspend. */
@@ -89,6 +105,7 @@ struct steps {
     struct acre__chosen chosen;
     acre_suspended *suspended;
     uint64_t until_ns;
+    acre_stream stream; /* for copies of contents */
 };
 
 /* Inside a move: work that was queued in between has ended, too. */
@@ -98,8 +115,8 @@ static acre_status move_away(struct steps *steps) {
     if (status == ACRE_OK)
         status = acre__choose_mappings(chosen);
     if (status == ACRE_OK)
-        status =
-            acre__spans_keep(&chosen->away, &chosen->spans, steps->options.folder, &chosen->info);
+        status = acre__spans_keep(&chosen->away, &chosen->spans, steps->options.folder,
+                                  steps->stream, &chosen->info);
     if (status == ACRE_OK)
         status = acre__away_unmap(&chosen->away);
     if (status)
@@ -116,12 +133,18 @@ static acre_status move_away(struct steps *steps) {
 /* New memory, allocations and work are stopped; undone by the caller. */
 static acre_status suspend_stopped(struct steps *steps) {
     acre_status status = acre__quiet_wait(steps->dev, steps->until_ns, steps->options.timeout_ms);
-    if (status == ACRE_OK)
-        status = acre__choose_blocks(&steps->chosen);
+    if (status)
+        return status;
+    /* Not before: kernels that run may need more memory for their heap. */
+    if (steps->suspended->is_whole)
+        acre__store(&steps->dev->is_suspended, ACRE__SUSPEND_WAITS, memory_order_seq_cst);
+    status = acre__choose_blocks(&steps->chosen);
     if (status)
         return status;
     (void)acre__chunk_trim(steps->dev);
-    acre__move_begin();
+    if (!acre__move_begin(steps->until_ns))
+        return acre__fail(ACRE_E_BUSY, "copies on %s have not ended within %llu ms",
+                          steps->dev->label, (unsigned long long)steps->options.timeout_ms);
     status = move_away(steps);
     acre__move_end();
     return status;
@@ -149,7 +172,6 @@ static acre_status suspend_all(struct steps *steps) {
     status = acre__pause_stop(steps->until_ns);
     if (status)
         return status;
-    acre__store(&dev->is_suspended, is_whole ? ACRE__SUSPEND_WAITS : 0, memory_order_seq_cst);
     acre__pools_suspend(dev);
     status = suspend_stopped(steps);
     if (status) {
@@ -189,7 +211,11 @@ static acre_status suspend(acre_device *device, const acre_suspend_options *opti
         steps.suspended->is_whole = steps.options.how != ACRE_SUSPEND_STAY;
         acre__lock_take(&suspends.lock);
         steps.suspended->id = ++suspends.ids;
-        status = suspend_all(&steps);
+        status = stream_make(device, &steps.stream);
+        if (status == ACRE_OK) {
+            status = suspend_all(&steps);
+            stream_end(device, steps.stream);
+        }
         acre__lock_give(&suspends.lock);
     }
     acre__choose_end(&steps.chosen);
@@ -225,7 +251,8 @@ static acre_status back_list(const acre_suspended *suspended, struct acre__away 
 }
 
 /* Inside a move. */
-static acre_status move_back(acre_suspended *suspended, struct acre__away *away, uint64_t *bytes) {
+static acre_status move_back(acre_suspended *suspended, struct acre__away *away, acre_stream stream,
+                             uint64_t *bytes) {
     acre_status status = back_list(suspended, away);
     *bytes = 0;
     for (size_t i = 0; i < away->count; i++)
@@ -234,7 +261,7 @@ static acre_status move_back(acre_suspended *suspended, struct acre__away *away,
         status = acre__away_map(away);
     if (status)
         return status;
-    status = acre__spans_bring(away, &suspended->spans);
+    status = acre__spans_bring(away, &suspended->spans, stream);
     if (status) {
         struct acre__said said;
         acre__said_keep(&said);
@@ -251,15 +278,25 @@ static acre_status move_back(acre_suspended *suspended, struct acre__away *away,
 static acre_status resume_all(acre_suspended *suspended) {
     acre_device *dev = suspended->live.dev;
     struct acre__away away = {.dev = dev};
-    acre_status status;
-    uint64_t bytes = 0;
+    acre_stream stream;
+    uint64_t bytes = 0, until_ns = time_in(SUSPEND_TIMEOUT_MS);
     int tries = 0;
+    if (acre__streams_any_captured(dev))
+        return acre__fail(ACRE_E_CAPTURING, "a stream of %s is being captured", dev->label);
+    acre_status status = stream_make(dev, &stream);
+    if (status)
+        return status;
     do {
-        acre__move_begin();
-        status = move_back(suspended, &away, &bytes);
+        if (!acre__move_begin(until_ns)) {
+            status = acre__fail(ACRE_E_BUSY, "copies on %s have not ended within %d ms", dev->label,
+                                SUSPEND_TIMEOUT_MS);
+            break;
+        }
+        status = move_back(suspended, &away, stream, &bytes);
         acre__move_end();
     } while (status && acre__device_reclaim(dev, ACRE_KIND_DEVICE, bytes, status, tries++));
     free(away.mappings);
+    stream_end(dev, stream);
     return status;
 }
 

@@ -13,18 +13,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "base/lock.h"
 #include "base/round.h"
 #include "base/status.h"
 #include "copy/contents.h"
 #include "space/host_pages.h"
+#include "space/uses.h"
 #include "suspend/suspend.h"
 
 struct acre__store {
     char *at;
     size_t bytes, whole_bytes;
     int is_file;
-    size_t spans; /* that use it */
+    _Atomic size_t spans; /* that use it: of suspends, and retained ones */
 };
 
 /* Retained spans by device. */
@@ -63,7 +65,7 @@ static void span_end(struct acre__span *span) {
     span->store = NULL;
     if (!store)
         return;
-    if (--store->spans == 0) {
+    if (acre__fetch_sub(&store->spans, 1, memory_order_acq_rel) == 1) {
         store_free(store);
         return;
     }
@@ -143,7 +145,7 @@ static acre_status store_make(struct acre__spans *spans, int is_file, const char
         span->store = store;
         span->host = at;
         at += span->bytes;
-        store->spans++;
+        acre__fetch_add(&store->spans, 1, memory_order_relaxed);
     }
     *bytes = store->whole_bytes;
     return ACRE_OK;
@@ -234,7 +236,7 @@ void acre__spans_retain(acre_device *dev, struct acre__spans *spans) {
 
 /* Copies the spans that are due. Spans that are adjacent on both sides are one copy. */
 static acre_status spans_copy(acre_device *dev, const struct acre__spans *spans, int to_device,
-                              uint64_t *copied) {
+                              acre_stream stream, uint64_t *copied) {
     const struct acre__span *list = spans->list;
     acre_status status = ACRE_OK;
     for (size_t i = 0, end; i < spans->count && status == ACRE_OK; i = end) {
@@ -248,14 +250,15 @@ static acre_status spans_copy(acre_device *dev, const struct acre__spans *spans,
         }
         if (!list[i].is_due)
             continue;
-        status = acre__contents_copy(dev, list[i].at, list[i].host, (size_t)bytes, to_device);
+        status =
+            acre__contents_copy(dev, list[i].at, list[i].host, (size_t)bytes, to_device, stream);
         *copied += live_bytes;
     }
-    return status ? status : acre__contents_settle(dev);
+    return status ? status : acre__uses_wait_stream(dev, stream);
 }
 
 acre_status acre__spans_keep(const struct acre__away *away, struct acre__spans *spans,
-                             const char *folder, acre_suspend_info *info) {
+                             const char *folder, acre_stream stream, acre_suspend_info *info) {
     struct acre__spans *old = &retained.of[acre__device_index(away->dev)];
     struct acre__touching touching;
     uint64_t in_file = 0, in_host = 0;
@@ -273,7 +276,7 @@ acre_status acre__spans_keep(const struct acre__away *away, struct acre__spans *
     info->host_bytes += in_host;
     for (size_t i = 0; i < spans->count; i++)
         spans->list[i].is_due = !spans->list[i].is_copied;
-    status = spans_copy(away->dev, spans, 0, &info->copied_bytes);
+    status = spans_copy(away->dev, spans, 0, stream, &info->copied_bytes);
     if (in_host) /* the copies have touched most pages themselves, or followed the threads */
         acre__host_pages_end(&touching);
     for (size_t i = 0; i < spans->count; i++)
@@ -281,12 +284,13 @@ acre_status acre__spans_keep(const struct acre__away *away, struct acre__spans *
     return status;
 }
 
-acre_status acre__spans_bring(const struct acre__away *away, struct acre__spans *spans) {
+acre_status acre__spans_bring(const struct acre__away *away, struct acre__spans *spans,
+                              acre_stream stream) {
     uint64_t copied = 0;
     size_t k = 0;
     for (size_t i = 0; i < spans->count; i++) {
         const struct acre__mapping *mapping = mapping_at(away, spans->list[i].at, &k);
         spans->list[i].is_due = mapping && mapping->chunk->id == spans->list[i].chunk;
     }
-    return spans_copy(away->dev, spans, 1, &copied);
+    return spans_copy(away->dev, spans, 1, stream, &copied);
 }

@@ -29,10 +29,12 @@ static acre_status vec_freeze(acre_vec *vec) {
     acre__lock_take(&vec->size);
     vec->is_frozen = 1;
     acre__lock_give(&vec->size);
+    acre__wait_forbid(); /* the caller waits, without the lock */
     return ACRE_OK;
 }
 
 static acre_status vec_thaw(acre_vec *vec, acre_status status) {
+    acre__wait_allow();
     acre__lock_take(&vec->size);
     vec->is_frozen = 0;
     acre__lock_give(&vec->size);

@@ -5,6 +5,7 @@
  * is mapped, taking the change lock for one step at a time. If it cannot map, it stops; the next
  * grow then maps itself and reports the failure to its caller. acre_vec_shrink_to_fit suspends the
  * thread until the next grow. */
+#include "base/atomic.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "vec/vec.h"
@@ -35,7 +36,8 @@ static void ahead_step(acre_vec *vec) {
         int is_mapped = acre__vec_vmm_ahead(vec, vec->ahead_bytes / 2);
         acre__lock_take(&vec->size);
         acre__vec_tell(vec);
-        vec->is_ahead_full = !is_mapped;
+        vec->is_ahead_full =
+            !is_mapped && !acre__load(&vec->dev->is_suspended, memory_order_relaxed);
         vec->is_ahead_wanted = is_mapped;
         acre__lock_give(&vec->size);
     }
