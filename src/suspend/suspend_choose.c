@@ -325,11 +325,10 @@ static acre_status mappings_list(struct acre__chosen *chosen) {
 
 /* Other processes would keep the memory that leaves, and lose sight of what comes back. */
 static acre_status shared_refuse(const struct acre__mapping *mapping) {
-    return acre__fail(
-        ACRE_E_BUSY,
-        "%zu bytes at %p are shared with other processes; end the share or import, or "
-        "let them stay by a rule",
-        mapping->chunk->bytes, (void *)(uintptr_t)mapping->at);
+    return acre__fail(ACRE_E_BUSY,
+                      "%zu bytes at %p are, or were, shared with other processes; free them, or "
+                      "let them stay by a rule",
+                      mapping->chunk->bytes, (void *)(uintptr_t)mapping->at);
 }
 
 static void marks_clear(const struct acre__away *away) {

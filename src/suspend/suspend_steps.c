@@ -168,7 +168,11 @@ static acre_status suspend_all(struct steps *steps) {
     int is_whole = steps->suspended->is_whole;
     acre_status status = acre__device_has_memory(dev);
     if (status)
-        return acre__fail(status, "everything on %s is suspended already", dev->label);
+        return acre__fail(
+            status,
+            "memory of %s is suspended already; only ACRE_SUSPEND_STAY with rules for "
+            "parts can be suspended one after the other",
+            dev->label);
     status = acre__pause_stop(steps->until_ns);
     if (status)
         return status;

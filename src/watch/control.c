@@ -135,7 +135,10 @@ static void control_answer(int from) {
     size_t length = strcspn(line, " ");
     acre__control_fn fn = control_find(line, length);
     if (!fn) {
-        control_send_error(from, "this program does not know that request");
+        control_send_error(
+            from,
+            "this program does not know that request (its acre is older, or was linked statically "
+            "without -Wl,--undefined=acre__suspend_words)");
         return;
     }
     int out = memfd_create("acre-answer", MFD_CLOEXEC);
