@@ -233,6 +233,58 @@ TEST(spill_and_suspend_leave_each_other_alone) {
     }
 }
 
+/* A rule for a pool is one for its spillable blocks, too. */
+TEST(spill_blocks_follow_the_rule_of_their_pool) {
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        acre_pool *other;
+        api_ok(acre_pool_create(t.device, NULL, &other));
+        void *p = spillable(&t, 4 * MIB, 5), *q;
+        api_ok(acre_pool_alloc_spillable(other, 4 * MIB, t.stream, &q));
+        acre_suspend_rule rule = {.struct_size = sizeof rule, .pool = t.pool};
+        acre_suspend_options options = {.struct_size = sizeof options,
+                                        .how = ACRE_SUSPEND_STAY,
+                                        .rules = &rule,
+                                        .rule_count = 1};
+        acre_suspended *suspended;
+        acre_suspend_info info = {.struct_size = sizeof info};
+        api_ok(acre_suspend(t.device, &options, &suspended));
+        api_ok(acre_suspend_get_info(suspended, &info));
+        assert_int_equal(info.released_bytes, 4 * MIB);
+        assert_int_equal(info.stayed_bytes, 4 * MIB);
+        api_expect(acre_bring(p, t.stream), ACRE_E_SUSPENDED);
+        api_ok(acre_bring(q, t.stream));
+        api_ok(acre_bring_end(q, t.stream));
+        api_ok(acre_resume(suspended));
+        bring_and_check(&t, p, 4 * MIB, 5);
+        api_ok(acre_free(p, t.stream));
+        api_ok(acre_free(q, t.stream));
+        api_ok(acre_pool_destroy(other, NULL, NULL));
+        end(&t);
+    }
+}
+
+/* At the limit only what is missing leaves, and nothing for a request that cannot be served. */
+TEST(spill_nothing_leaves_in_vain_at_a_limit) {
+    for (API_EACH(name)) {
+        acre_pool_options options = with_limit(16 * MIB);
+        struct things t = begin(name, &options);
+        void *p[4], *q;
+        for (int i = 0; i < 4; i++)
+            p[i] = spillable(&t, 4 * MIB, 1);
+        api_expect(try_spillable(&t, 32 * MIB, &q), ACRE_E_LIMIT);
+        api_expect(acre_pool_alloc(t.pool, 32 * MIB, 0, t.stream, &q), ACRE_E_LIMIT);
+        assert_int_equal(stats_of(t.pool).left_blocks, 0);
+        api_ok(acre_free(p[3], t.stream));
+        api_ok(try_spillable(&t, 6 * MIB, &q)); /* 2 MiB are missing */
+        assert_int_equal(stats_of(t.pool).left_blocks, 1);
+        api_ok(acre_free(q, t.stream));
+        for (int i = 0; i < 3; i++)
+            api_ok(acre_free(p[i], t.stream));
+        end(&t);
+    }
+}
+
 /* ---- threads ---- */
 
 enum { THREADS = 4, EACH = 3 };

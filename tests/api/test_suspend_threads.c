@@ -31,6 +31,30 @@ static acre_status worker_fill(const struct worker *self, void *p, unsigned char
     return status;
 }
 
+/* A pool that is created while a suspend is at work keeps its contents, too. */
+static void *worker_new_pool(struct worker *self) {
+    unsigned char found[TOUCHED], value = (unsigned char)random_draw(&self->random, 256);
+    acre_status status;
+    acre_pool *pool;
+    void *p = NULL;
+    thread_must(acre_pool_create(self->device, NULL, &pool) == ACRE_OK);
+    do
+        status = acre_pool_alloc(pool, TOUCHED, 0, self->stream, &p);
+    while (status == ACRE_E_SUSPENDED && !self->is_waiting);
+    thread_must(status == ACRE_OK);
+    thread_must(worker_fill(self, p, value) == ACRE_OK);
+    do
+        status = acre_copy(self->device, found, p, TOUCHED, self->stream);
+    while (status == ACRE_E_SUSPENDED && !self->is_waiting);
+    thread_must(status == ACRE_OK);
+    thread_must(acre_stream_sync(self->device, self->stream) == ACRE_OK);
+    for (size_t k = 0; k < TOUCHED; k++)
+        thread_must(found[k] == value);
+    thread_must(acre_pool_free(pool, p, self->stream) == ACRE_OK);
+    thread_must(acre_pool_destroy(pool, NULL, NULL) == ACRE_OK);
+    return NULL;
+}
+
 static void *worker_run(void *user) {
     struct worker *self = user;
     char *held[HELD] = {0};
@@ -38,6 +62,8 @@ static void *worker_run(void *user) {
     while (!atomic_load(self->is_over)) {
         size_t i = random_draw(&self->random, HELD);
         void *p = NULL;
+        if (random_draw(&self->random, 32) == 0)
+            (void)worker_new_pool(self); /* a failure is noted */
         if (!held[i]) {
             size_t bytes = TOUCHED + random_draw(&self->random, 64 * KIB);
             acre_status status = acre_pool_alloc(self->pool, bytes, 0, self->stream, &p);

@@ -321,6 +321,49 @@ TEST(suspend_while_a_stream_is_captured_is_refused_and_the_capture_goes_on) {
     }
 }
 
+TEST(resume_while_a_stream_is_captured_is_refused_and_the_capture_goes_on) {
+    for (API_EACH(name)) {
+        struct things t = things_begin(name);
+        const struct acre__driver *raw = fault_raw(name);
+        CUgraph graph = NULL;
+        make_away(&t);
+        assert_int_equal(raw->cuStreamBeginCapture(t.stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+        api_expect(resume(&t), ACRE_E_CAPTURING);
+        assert_int_equal(raw->cuStreamEndCapture(t.stream, &graph), 0);
+        assert_int_equal(raw->cuGraphDestroy(graph), 0);
+        api_ok(resume(&t));
+        expect_contents(&t);
+        expect_all_goes(&t);
+        things_end(&t);
+    }
+}
+
+/* acre does not know streams that the program created itself. Their captures go on. */
+TEST(suspend_does_not_disturb_a_capture_of_a_stream_of_the_program) {
+    for (API_EACH(name)) {
+        struct things t = things_begin(name);
+        const struct acre__driver *raw = fault_raw(name);
+        CUstream stream = NULL;
+        CUgraph graph = NULL;
+        make(&t);
+        fault_push(name);
+        assert_int_equal(raw->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), 0);
+        assert_int_equal(raw->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+        fault_pop(name);
+        api_ok(suspend(&t));
+        api_ok(resume(&t));
+        fault_push(name);
+        assert_int_equal(raw->cuStreamEndCapture(stream, &graph), 0);
+        assert_non_null(graph);
+        assert_int_equal(raw->cuGraphDestroy(graph), 0);
+        assert_int_equal(raw->cuStreamDestroy(stream), 0);
+        fault_pop(name);
+        expect_contents(&t);
+        expect_all_goes(&t);
+        things_end(&t);
+    }
+}
+
 /* A graph that was captured before works after a resume: the addresses are the same. */
 TEST(resume_lets_captured_graphs_run) {
     for (API_EACH(name)) {
