@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -42,15 +43,9 @@ static acre_status serve_grow(acre_heap *heap, uint64_t bytes) {
     return status;
 }
 
-static uint64_t service_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 void acre__heap_retry(acre_heap *heap, int is_handle) {
     const uint64_t second = 1000000000;
-    uint64_t now = service_now_ns(), since = acre__load(&heap->short_ns, memory_order_relaxed);
+    uint64_t now = acre__now_ns(), since = acre__load(&heap->short_ns, memory_order_relaxed);
     if (!since || now - heap->retry_ns < second || (!is_handle && now - since < second))
         return;
     acre__store(&heap->short_ns, 0, memory_order_relaxed);
@@ -74,7 +69,7 @@ int acre__heap_serve(acre_heap *heap) {
          * does a single driver failure. */
         if (acre__is_no_memory(status)) {
             heap->is_full = 1;
-            acre__store(&heap->short_ns, service_now_ns(), memory_order_relaxed);
+            acre__store(&heap->short_ns, acre__now_ns(), memory_order_relaxed);
         }
         if (heap->committed == before)
             acre__log(ACRE_LOG_WARN, "heap", "%s: a kernel's request for %llu bytes failed: %s",

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "pool/pool_freed.h"
 #include "pool/pool_list.h"
@@ -169,10 +169,8 @@ static void snap_object(void *user, const struct acre__block *block) {
 
 acre_status acre__snapshot_collect(struct acre__snapshot *snapshot, const acre_device *dev) {
     struct snap_visit visit = {.snapshot = snapshot, .dev = dev};
-    struct timespec now;
     memset(snapshot, 0, sizeof *snapshot);
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    snapshot->now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    snapshot->now_ns = acre__now_ns();
     acre__pools_visit(NULL, snap_pool, &visit);
     acre__book_visit(dev, snap_object, &visit);
     return snapshot->is_short ? acre__fail(ACRE_E_HOST_MEMORY, "no host memory for a snapshot")

@@ -9,8 +9,8 @@
 #include "pool/pool_spill.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/round.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -88,12 +88,6 @@ static void count_device(acre_pool *pool, int64_t bytes) {
     else
         acre__limit_credit(pool, (uint64_t)-bytes, 1);
     acre__lock_give(&pool->lock);
-}
-
-static uint64_t now_ns(void) {
-    struct timespec now = {0};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* ---- the end of a block ---- */
@@ -253,7 +247,7 @@ static acre_status leave_copy(struct spill *spill, acre_stream stream) {
 /* Lock held: takes the memory of a block away, whose contents are in host memory. */
 static acre_status leave_unmap(struct spill *spill) {
     struct acre__away away = {spill->block.dev, spill->extent->mappings, spill->extent->count};
-    if (!acre__move_begin(now_ns() + SPILL_WAIT_NS))
+    if (!acre__move_begin(acre__now_ns() + SPILL_WAIT_NS))
         return acre__fail(ACRE_E_BUSY, "copies of other threads have not ended");
     acre_status status =
         away.mappings[0]->is_away
@@ -269,7 +263,7 @@ static acre_status leave_unmap(struct spill *spill) {
 static uint64_t leave(struct spill *spill, acre_stream stream) {
     acre_pool *pool = spill->pool;
     size_t bytes = spill_bytes(spill);
-    uint64_t begin = now_ns();
+    uint64_t begin = acre__now_ns();
     acre_status status = leave_copy(spill, stream);
     if (status)
         return 0;
@@ -283,7 +277,7 @@ static uint64_t leave(struct spill *spill, acre_stream stream) {
     pool->spilled.away_bytes += bytes;
     pool->spilled.left_blocks++;
     pool->spilled.left_bytes += bytes;
-    pool->spilled.copy_ns += now_ns() - begin;
+    pool->spilled.copy_ns += acre__now_ns() - begin;
     acre__lock_give(&pool->lock);
     return bytes;
 }
@@ -334,7 +328,7 @@ static uint64_t spill_out_on(acre_device *dev, const acre_pool *only, uint64_t m
 static uint64_t spill_out(acre_device *dev, const acre_pool *only, uint64_t bytes) {
     struct acre__said said;
     acre_stream stream;
-    uint64_t went = 0, missing = shortage(dev, only, bytes), begin = now_ns();
+    uint64_t went = 0, missing = shortage(dev, only, bytes), begin = acre__now_ns();
     if (!missing)
         return 0;
     acre__said_keep(&said);
@@ -343,7 +337,7 @@ static uint64_t spill_out(acre_device *dev, const acre_pool *only, uint64_t byte
         acre_stream_create(dev, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE, &stream));
     if (status == ACRE_OK) {
         if (acre__step_quiesce_users(dev) == ACRE_OK)
-            went = spill_out_on(dev, only, missing, stream, now_ns() - begin);
+            went = spill_out_on(dev, only, missing, stream, acre__now_ns() - begin);
         acre__inner_begin();
         (void)acre__inner_end(acre_stream_destroy(dev, stream));
     }

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "watch/stats_file.h"
@@ -328,23 +328,17 @@ void acre__tags_use(void) {
     acre__lock_give(&tags.lock);
 }
 
-static uint64_t tag_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 void acre__tags_export(int is_forced) {
     enum { LEAST_NS = 20000000, SHARE = 50 }; /* as for pools: pool_watch.c */
     static _Atomic uint64_t due_ns;
     if (!acre__load(&tags.count, memory_order_acquire) || !acre__stats_is_on())
         return;
-    uint64_t begin_ns = tag_now_ns();
+    uint64_t begin_ns = acre__now_ns();
     if (!is_forced && begin_ns < acre__load(&due_ns, memory_order_relaxed))
         return;
     acre__store(&due_ns, begin_ns + LEAST_NS, memory_order_relaxed);
     acre__caches_visit(acre__tag_flush, NULL);
-    uint64_t end_ns = tag_now_ns(), pause = (end_ns - begin_ns) * SHARE;
+    uint64_t end_ns = acre__now_ns(), pause = (end_ns - begin_ns) * SHARE;
     acre__store(&due_ns, end_ns + (pause > LEAST_NS ? pause : LEAST_NS), memory_order_relaxed);
 }
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -68,17 +69,11 @@ static void move_poll(void) {
         nanosleep(&nap, NULL);
 }
 
-static uint64_t now_ns(void) {
-    struct timespec now = {0};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Closes a gate and waits until nobody is inside. Returns 0 if that takes too long. */
 static int gate_close(enum acre__gate gate, uint64_t until_ns) {
     acre__store(&mapped.is_closed[gate], 1, memory_order_seq_cst);
     while (acre__load(&mapped.inside[gate], memory_order_seq_cst)) {
-        if (now_ns() >= until_ns)
+        if (acre__now_ns() >= until_ns)
             return 0;
         move_poll();
     }

@@ -17,9 +17,9 @@
  * Locks: none. Only the thread of the control socket runs this code. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "acre.h"
+#include "base/clock.h"
 #include "base/parse.h"
 #include "base/pause.h"
 #include "base/status.h"
@@ -114,12 +114,6 @@ static acre_status control_parse(struct control_wish *wish, const char *argument
 }
 
 /* ---- answers ---- */
-
-static uint64_t control_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* What the device's default pool holds for cuMemAllocAsync: it stays. */
 static uint64_t control_pool_bytes(const acre_device *dev) {
@@ -244,25 +238,25 @@ static acre_status control_suspend(int out, const char *arguments) {
     acre_status status = control_parse(&wish, arguments);
     if (status)
         return status;
-    uint64_t begun = control_now();
+    uint64_t begun = acre__now_ns();
     acre__pause_hold();
     status = control_suspend_all(&wish, out);
     acre__pause_release();
     if (!status)
-        dprintf(out, "],\"ns\":%llu}\n", (unsigned long long)(control_now() - begun));
+        dprintf(out, "],\"ns\":%llu}\n", (unsigned long long)(acre__now_ns() - begun));
     return status;
 }
 
 static acre_status control_resume(int out, const char *arguments) {
     (void)arguments;
-    uint64_t begun = control_now();
+    uint64_t begun = acre__now_ns();
     dprintf(out, "{\"devices\":[");
     acre__pause_hold();
     (void)control_count_away();
     acre_status status = control_bring_back(out);
     acre__pause_release();
     if (!status)
-        dprintf(out, "],\"ns\":%llu}\n", (unsigned long long)(control_now() - begun));
+        dprintf(out, "],\"ns\":%llu}\n", (unsigned long long)(acre__now_ns() - begun));
     return status;
 }
 

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -60,9 +60,7 @@ static int quiet_by_thread(acre_device *dev, uint64_t until_ns, uint64_t timeout
     acre__lock_take(&quiets.lock);
     if (code)
         (*waits)--;
-    struct timespec now = {0};
-    while (!code && !quiet->is_done && !clock_gettime(CLOCK_MONOTONIC, &now) &&
-           (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec < until_ns)
+    while (!code && !quiet->is_done && acre__now_ns() < until_ns)
         acre__cond_wait_until(&quiets.cond, &quiets.lock, until_ns);
     int is_done = quiet->is_done;
     quiet->is_given_up = !is_done;

@@ -9,9 +9,9 @@
  * Locks: `suspends.lock` is held through a whole suspend or resume, so that there is one at a time.
  * No pool's lock is taken inside a move: its holder may wait for the move to end. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/options.h"
 #include "base/pause.h"
 #include "base/status.h"
@@ -30,15 +30,9 @@ static struct {
 
 static struct acre__live_list suspendeds = ACRE__LIVE_LIST("a suspend", ACRE__RANK_LEAF);
 
-static uint64_t now_ns(void) {
-    struct timespec now = {0};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* The time in `ms`, or the end of time. */
 static uint64_t time_in(uint64_t ms) {
-    uint64_t most = UINT64_MAX / 2, now = now_ns();
+    uint64_t most = UINT64_MAX / 2, now = acre__now_ns();
     return ms < (most - now) / 1000000u ? now + ms * 1000000u : most;
 }
 

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/run.h"
@@ -94,12 +94,6 @@ static int shard_make_room(struct shard *shard) {
     return 1;
 }
 
-static uint64_t origin_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 uint32_t acre__origin_add_now(const void *p, uint64_t bytes, const struct acre__what *what,
                               const void *owner, const char *label) {
     uint32_t stack = acre__stack_take();
@@ -113,7 +107,7 @@ uint32_t acre__origin_add_now(const void *p, uint64_t bytes, const struct acre__
                                        .what = what,
                                        .owner = owner,
                                        .label = label,
-                                       .since_ns = origin_now_ns(),
+                                       .since_ns = acre__now_ns(),
                                        .allocated = stack,
                                        .is_live = 1};
     }
