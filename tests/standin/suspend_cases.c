@@ -108,7 +108,8 @@ static int worker_alloc(struct worker *worker, uint32_t value) {
     NEED(cuMemsetD32(block, value, WORDS));
     NEED(cuMemcpyDtoH(worker->host, block, WORDS * sizeof(uint32_t)));
     NEED(cuMemFree(block));
-    return type == CU_MEMORYTYPE_DEVICE ? is_all(worker->host, WORDS, value) : fail("type", type);
+    return type == CU_MEMORYTYPE_DEVICE ? is_all(worker->host, WORDS, value)
+                                        : fail("type", (int)type);
 }
 
 static void *worker_run(void *user) {
