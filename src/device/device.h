@@ -34,7 +34,7 @@ struct acre_device {
     _Atomic uint32_t lost;            /* the sticky error code that lost the device; 0: not lost */
     _Atomic uint64_t driver_refusals; /* driver calls that failed */
 
-    /* Not 0: everything is suspended, the device gets no memory. How calls bear it:
+    /* Not 0: everything is suspended, the device gets no memory. What calls do then:
      * space/mapped.h. */
     _Atomic uint32_t is_suspended;
     /* 1: a suspend is at work, and pools allocate nothing (pool/pool_suspend.h). */

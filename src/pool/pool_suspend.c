@@ -34,7 +34,7 @@ void acre__pools_suspend(acre_device *dev) {
     acre__pools_visit(NULL, pool_suspend, &visit);
 }
 
-/* How calls bear what is away of an arena, together with what is away elsewhere (*how). Memory that
+/* Adds to *how what calls do about the memory of an arena that is away. Memory that
  * nobody waits for decides. */
 static void arena_how(const struct acre__arena *arena, uint32_t *how) {
     for (const struct acre__region *region = arena->regions; region; region = region->next) {

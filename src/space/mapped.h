@@ -60,7 +60,7 @@ uint64_t acre__away_bytes(const acre_device *dev);
  * caller is inside, so that the answer stays true until it leaves. */
 acre_status acre__away_check(const void *p, size_t bytes, const char *which);
 
-/* How calls bear that memory is away: values of is_suspended of devices and pools. */
+/* What calls do while memory is away: values of is_suspended of devices and pools. */
 enum {
     ACRE__SUSPEND_REFUSES = 1, /* they return ACRE_E_SUSPENDED */
     ACRE__SUSPEND_WAITS = 2    /* they wait for a resume; or a suspend is at work, and they wait
