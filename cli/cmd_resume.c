@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "cli.h"
+#include "control_ask.h"
 #include "suspend_ask.h"
 
 struct resume_args {
@@ -40,7 +41,7 @@ static error_t resume_parse(int key, char *arg, struct argp_state *state) {
         if (state->arg_num) {
             argp_error(state, "too many arguments");
         }
-        args->pid = suspend_parse_pid(state, arg);
+        args->pid = control_parse_pid(state, arg);
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "no process given");

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/parse.h"
 #include "cli.h"
 #include "control_ask.h"
 #include "write_file.h"
@@ -51,7 +50,6 @@ static const char snapshot_doc[] =
 
 static error_t snapshot_parse(int key, char *arg, struct argp_state *state) {
     struct snapshot_args *args = state->input;
-    uint64_t pid = 0;
     switch (key) {
     case 'o':
         args->path = arg;
@@ -63,10 +61,7 @@ static error_t snapshot_parse(int key, char *arg, struct argp_state *state) {
         if (state->arg_num) {
             argp_error(state, "too many arguments");
         }
-        if (acre__parse_number(arg, &pid) != 0 || !pid || pid > INT32_MAX) {
-            argp_error(state, "PID is the number of a process, not '%s'", arg);
-        }
-        args->pid = (long)pid;
+        args->pid = control_parse_pid(state, arg);
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "no process given");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "control_ask.h"
 #include "suspend_ask.h"
 #include "top_model.h"
 
@@ -162,7 +163,7 @@ static error_t suspend_parse(int key, char *arg, struct argp_state *state) {
         if (state->arg_num) {
             argp_error(state, "too many arguments");
         }
-        args->pid = suspend_parse_pid(state, arg);
+        args->pid = control_parse_pid(state, arg);
         return 0;
     case ARGP_KEY_END:
         suspend_check(state, args);

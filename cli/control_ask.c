@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/parse.h"
 #include "cli.h"
 #include "watch/control.h"
 #include "watch/publish_folder.h"
@@ -207,4 +208,12 @@ bool control_ask(long pid, const char *request, char **text, size_t *bytes) {
     *text = ask.text;
     *bytes = ask.bytes;
     return true;
+}
+
+long control_parse_pid(struct argp_state *state, const char *text) {
+    uint64_t pid = 0;
+    if (acre__parse_number(text, &pid) != 0 || !pid || pid > INT32_MAX) {
+        argp_error(state, "PID is the number of a process, not '%s'", text);
+    }
+    return (long)pid;
 }

@@ -5,6 +5,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <argp.h>
+
+/* Parses the argument PID; ends the program with a message if it is malformed. */
+long control_parse_pid(struct argp_state *state, const char *text);
+
 /* Sends a request, a word with arguments, to a process. *text is the answer, terminated by a zero
  * that *bytes does not count; the caller frees it. Returns false after a message. If a process has
  * several sockets, since several copies of acre are in it, the longest answer wins. */

@@ -3,19 +3,10 @@
 
 #include <inttypes.h>
 
-#include "base/parse.h"
 #include "cli.h"
 #include "control_ask.h"
 
 enum { SUSPEND_DEVICES = 256 };
-
-long suspend_parse_pid(struct argp_state *state, const char *text) {
-    uint64_t pid = 0;
-    if (acre__parse_number(text, &pid) != 0 || !pid || pid > INT32_MAX) {
-        argp_error(state, "PID is the number of a process, not '%s'", text);
-    }
-    return (long)pid;
-}
 
 uint64_t suspend_number(const json_t *device, const char *name) {
     json_int_t value = json_integer_value(json_object_get(device, name));

@@ -5,11 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <argp.h>
 #include <jansson.h>
-
-/* Parses the argument PID; ends the program with a message if it is malformed. */
-long suspend_parse_pid(struct argp_state *state, const char *text);
 
 /* What a program answers, from all copies of acre in it. */
 struct suspend_answer {
