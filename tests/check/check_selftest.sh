@@ -194,6 +194,7 @@ plant_word "target that is not there" docs/guide.md 'Run `make coffee`.'
 # shellcheck disable=SC2016
 plant_word "preset that is not there" docs/guide.md 'Run `make test PRESET=msan`.'
 plant_word "target in a block of code" docs/guide.md $'```\n$ make tea\n```'
+plant_word "pipe into a grep that stops reading" src/pipe.sh $'set -o pipefail\nls | grep -''q a'
 fresh_tree
 echo 'char name[] = "acre.XXXXXX";' >>src/plan/plan.c
 expect PASS "template of mkstemp" "files" "${words[@]}"

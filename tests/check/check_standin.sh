@@ -32,11 +32,11 @@ exports "$cudart" >"$tmp/cudart"
 [ "$(dynamic "$cuda" SONAME)" = libcuda.so.1 ] || fail "the SONAME of libcuda.so.1 is wrong"
 [ "$(dynamic "$cudart" SONAME)" = libcudart.so.13 ] || fail "the SONAME of libcudart.so.13 is wrong"
 [ "$(dynamic "$cudart" RPATH)" = "\$ORIGIN" ] || fail "the RPATH of libcudart.so.13 is wrong"
-dynamic "$cudart" NEEDED | grep -qx libcuda.so.1 || fail "libcudart.so.13 does not need libcuda.so.1"
+dynamic "$cudart" NEEDED | grep -x libcuda.so.1 >/dev/null || fail "libcudart.so.13 does not need libcuda.so.1"
 for library in "$cuda" "$cudart"; do
     ! dynamic "$library" NEEDED | grep -Ev '^(libc|libm|ld-linux.*|libcuda)\.so' ||
         fail "$library needs more than libc"
-    readelf -d "$library" | grep -q NODELETE || fail "$library is not linked with -z nodelete"
+    readelf -d "$library" | grep NODELETE >/dev/null || fail "$library is not linked with -z nodelete"
 done
 
 # ---- NVIDIA's names ----

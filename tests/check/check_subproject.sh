@@ -130,7 +130,7 @@ quietly "$cmake" --build "$tmp/build" --parallel "$(nproc)"
 for program in c_acre c_acre_static cpp_acre cpp_acre_static; do
     "$tmp/build/$program"
 done
-! readelf -d "$tmp/build/c_acre_static" | grep -q 'libacre' || fail "acre::acre_static links libacre.so"
+! readelf -d "$tmp/build/c_acre_static" | grep 'libacre' >/dev/null || fail "acre::acre_static links libacre.so"
 
 # ---- make install, make uninstall ----------------------------------------------------------------
 
@@ -200,7 +200,7 @@ without=("${options[@]}" -DACRE_TESTS=OFF -DACRE_JANSSON_LIBRARY= -DACRE_Z_INCLU
 quietly "$cmake" -S "$ACRE_SOURCE" -B "$tmp/without" "${without[@]}"
 grep -q 'tool acre is not built: jansson (libjansson-dev) and zlib (zlib1g-dev) not found' "$tmp/log" ||
     fail "CMake does not say why the tool is not built"
-! "$cmake" --build "$tmp/without" --target help | grep -q acre_cli || fail "the tool has a target although it cannot be built"
+! "$cmake" --build "$tmp/without" --target help | grep acre_cli >/dev/null || fail "the tool has a target although it cannot be built"
 ! "$cmake" -S "$ACRE_SOURCE" -B "$tmp/on" "${without[@]}" -DACRE_TOOL=ON >"$tmp/log" 2>&1 ||
     fail "ACRE_TOOL=ON succeeds without jansson"
 grep -q 'libjansson is not installed' "$tmp/log" || fail "CMake does not say what the tool lacks"

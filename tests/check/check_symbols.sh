@@ -103,7 +103,7 @@ wanted=libacre.so.$major
 [ "$major" != 0 ] || wanted+=.$(version MINOR)
 soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 [ "$soname" = "$wanted" ] || fail "the soname is \"$soname\" instead of $wanted"
-readelf -d "$library" | grep -q NODELETE || fail "the library is not linked with -z nodelete"
+readelf -d "$library" | grep NODELETE >/dev/null || fail "the library is not linked with -z nodelete"
 
 echo "check_symbols: $(wc -l <"$tmp/exported") functions exported"
 exit $rc

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Words that do not belong in the tree: marks of unfinished work, folders of somebody's machine,
-# phrases for which the field has a term (phrases.txt), and in the documents make targets and presets
-# that do not exist.
+# phrases for which the field has a term (phrases.txt), pipes into grep -q in scripts, and in the
+# documents make targets and presets that do not exist.
 #   check_words.sh [ROOT]
 set -euo pipefail
 
@@ -38,6 +38,11 @@ complain "unfinished work" < <(grep -HInwE "$marks" -- "${not_documents[@]}" | c
 folders="ho""me|ro""ot|wo""rk|Us""ers"
 complain "a folder of one machine" < <(
     grep -HInE "(^|[^A-Za-z0-9_.}~)-])/($folders)/[A-Za-z0-9_.]" -- "${files[@]}" | cut -c1-160)
+
+# grep -q ends at its first match. With pipefail the pipe then fails if the writer has not finished.
+mapfile -t scripts < <(grep -lI -- 'pipefail' "${files[@]}" | grep -vE '\.md$')
+complain "write grep PATTERN >/dev/null, which reads its input to the end" < <(
+    grep -HInE '\| *grep -[A-Za-z]*q' -- /dev/null "${scripts[@]}" | grep -v 'grep -HInE' | cut -c1-160)
 
 # Recorded output stays as it is; the checks themselves name the phrases.
 phrases=$(dirname "$0")/phrases.txt

@@ -4,7 +4,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
-if is_sanitized || ! ffmpeg -hide_banner -hwaccels 2>/dev/null | grep -qx cuda; then
+if is_sanitized || ! ffmpeg -hide_banner -hwaccels 2>/dev/null | grep -x cuda >/dev/null; then
     exit 77
 fi
 quiet=(-hide_banner -loglevel error -nostdin -y)

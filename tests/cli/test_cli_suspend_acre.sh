@@ -129,7 +129,7 @@ stop
 
 # The first chunk that the program does not need to begin is refused, once: the resume then needs it. It may be
 # repeated.
-begins() { echo exit | env ACRE_FAULT="cuMemCreate:$1:from" "$ACRE_BUILD/tests/api/suspend_acre" | grep -qx ok; }
+begins() { echo exit | env ACRE_FAULT="cuMemCreate:$1:from" "$ACRE_BUILD/tests/api/suspend_acre" | grep -x ok >/dev/null; }
 chunk=1
 until begins $chunk || [ $chunk -gt 64 ]; do
     chunk=$((chunk + 1))

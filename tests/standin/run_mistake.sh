@@ -31,5 +31,5 @@ last=$(grep -o "[a-zA-Z]*[, ]* *\(called at \)\?\(0x[0-9a-f]* *\)\?$name+0x[0-9a
 call=$(grep -o '^cuda[a-zA-Z]*' <<<"$last") || fail "no call in: $last"
 if command -v addr2line >/dev/null; then
     line=$(addr2line -e "$program" "${last##*+}" | sed 's/.*:\([0-9]*\).*/\1/')
-    sed -n "${line}p" "$source" | grep -q "$call" || fail "${last##*+} is line $line, without $call"
+    sed -n "${line}p" "$source" | grep "$call" >/dev/null || fail "${last##*+} is line $line, without $call"
 fi
