@@ -9,18 +9,20 @@
  *   pool dropped    the same for a pool with one block
  *
  * All memory is written before it leaves, outside the measured time: releasing memory that nobody
- * has touched costs nothing on a soft device, whose pages exist from their first use on.
+ * has touched costs nothing on a soft device, whose pages exist from their first use on. Between
+ * leaving and coming back all parties wait a moment: the driver clears released memory in the
+ * background, and whoever creates memory at once waits for that (3 ms a GiB on an H200).
  *
  * The floor's copies reuse a window of pinned memory, so that it fits. After the last round every
  * byte of the kept vec is compared; copied bytes are counted. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "bench.h"
 #include "cli.h"
 
 static const uint64_t suspend_window = UINT64_C(64) << 20;
-static const uint64_t suspend_kept_most = UINT64_C(16) << 30;
 static const uint64_t suspend_value = 0x5a;
 
 struct suspend_bench {
@@ -38,6 +40,13 @@ struct suspend_bench {
     CUdeviceptr at;
     CUmemGenericAllocationHandle handle;
 };
+
+/* Lets the driver clear what was released: 6 ms a GiB. */
+static void suspend_settle(const struct suspend_bench *b) {
+    uint64_t ns = (b->bytes >> 20) * 6000;
+    const struct timespec moment = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    nanosleep(&moment, NULL);
+}
 
 /* ---- the floor ---- */
 
@@ -70,18 +79,24 @@ static int floor_unmap(struct suspend_bench *b) {
 
 /* ---- acre ---- */
 
-/* Suspends the rule's memory and resumes it. */
-static int suspend_cycle(struct suspend_bench *b, const acre_suspend_rule *rule, uint32_t flags,
-                         double *ns) {
+/* Suspends the rule's memory. */
+static int suspend_rule(struct suspend_bench *b, const acre_suspend_rule *rule, uint32_t flags,
+                        acre_suspended **suspended) {
     acre_suspend_options options = {.struct_size = sizeof options,
                                     .how = ACRE_SUSPEND_STAY,
                                     .flags = flags,
                                     .rules = rule,
                                     .rule_count = 1};
+    return acre_suspend(b->device, &options, suspended) == ACRE_OK;
+}
+
+/* Suspends the rule's memory and resumes it. */
+static int suspend_cycle(struct suspend_bench *b, const acre_suspend_rule *rule, uint32_t flags,
+                         double *ns) {
     acre_suspend_info info = {.struct_size = sizeof info};
     acre_suspended *suspended;
     uint64_t begin = cli_now_ns();
-    if (acre_suspend(b->device, &options, &suspended)) {
+    if (!suspend_rule(b, rule, flags, &suspended)) {
         return 0;
     }
     uint64_t middle = cli_now_ns();
@@ -95,6 +110,7 @@ static int suspend_cycle(struct suspend_bench *b, const acre_suspend_rule *rule,
     }
     b->copied = info.copied_bytes;
     b->host = info.host_bytes;
+    suspend_settle(b);
     middle = cli_now_ns();
     int ok = acre_resume(suspended) == ACRE_OK;
     ns[1] = (double)(cli_now_ns() - middle);
@@ -136,16 +152,28 @@ static int turn_later(void *user, unsigned party, double *ns) {
 }
 
 static int floor_maps(struct suspend_bench *b, double *ns) {
-    int ok = b->drv->cuMemsetD8Async(b->at, (unsigned char)suspend_value, b->bytes, NULL) ==
+    int ok = floor_map(b) &&
+             b->drv->cuMemsetD8Async(b->at, (unsigned char)suspend_value, b->bytes, NULL) ==
                  CUDA_SUCCESS &&
              b->drv->cuStreamSynchronize(NULL) == CUDA_SUCCESS;
     uint64_t begin = cli_now_ns();
     ok = ok && floor_unmap(b);
-    uint64_t middle = cli_now_ns();
+    ns[0] = (double)(cli_now_ns() - begin);
+    suspend_settle(b);
+    begin = cli_now_ns();
     ok = ok && floor_map(b);
-    ns[0] = (double)(middle - begin);
-    ns[1] = (double)(cli_now_ns() - middle);
-    return ok;
+    ns[1] = (double)(cli_now_ns() - begin);
+    return floor_unmap(b) && ok;
+}
+
+/* Runs floor_maps while acre's memory is away: both need not fit together. */
+static int floor_maps_alone(struct suspend_bench *b, const acre_suspend_rule *rule, double *ns) {
+    acre_suspended *suspended;
+    if (!suspend_rule(b, rule, 0, &suspended)) {
+        return 0;
+    }
+    int ok = floor_maps(b, ns);
+    return acre_resume(suspended) == ACRE_OK && ok;
 }
 
 static int turn_unchanged(void *user, unsigned party, double *ns) {
@@ -163,7 +191,7 @@ static int turn_vec(void *user, unsigned party, double *ns) {
     struct suspend_bench *b = user;
     acre_suspend_rule rule = suspend_vec_rule(b, ACRE_SUSPEND_DROP);
     if (party) {
-        return floor_maps(b, ns);
+        return floor_maps_alone(b, &rule, ns);
     }
     return suspend_write(b, acre_vec_data(b->vec)) && suspend_cycle(b, &rule, 0, ns);
 }
@@ -173,7 +201,7 @@ static int turn_pool(void *user, unsigned party, double *ns) {
     acre_suspend_rule rule = {
         .struct_size = sizeof rule, .pool = b->pool, .how = ACRE_SUSPEND_DROP};
     if (party) {
-        return floor_maps(b, ns);
+        return floor_maps_alone(b, &rule, ns);
     }
     return suspend_write(b, b->block) && suspend_cycle(b, &rule, 0, ns);
 }
@@ -231,7 +259,11 @@ static int suspend_kept(struct suspend_bench *b) {
     }
     bench_case_name("copied if unchanged", b->bytes, name);
     bench_result(b->bench, name, "acre", (double)b->copied, "bytes");
-    return suspend_check(b) && acre_suspend_forget(b->device) == ACRE_OK;
+    if (!suspend_check(b) || acre_suspend_forget(b->device) || acre_vec_destroy(b->vec, NULL)) {
+        return 0;
+    }
+    b->vec = NULL;
+    return acre_trim(b->device) == ACRE_OK;
 }
 
 /* The pool's memory comes after the vec's has left for good: both need not fit together. */
@@ -249,29 +281,44 @@ static int suspend_dropped(struct suspend_bench *b) {
            acre_pool_destroy(b->pool, NULL, NULL) == ACRE_OK && acre_trim(b->device) == ACRE_OK;
 }
 
-static int suspend_size(struct suspend_bench *b) {
+/* One size, with a new vec of it; the cases destroy the vec. */
+static int suspend_size(struct suspend_bench *b, int (*cases)(struct suspend_bench *)) {
     bench_blame(b->bench, true);
-    if (b->drv->cuMemAddressReserve(&b->at, b->bytes, 0, 0, 0) != CUDA_SUCCESS || !floor_map(b)) {
+    if (b->drv->cuMemAddressReserve(&b->at, b->bytes, 0, 0, 0) != CUDA_SUCCESS) {
         return 0;
     }
     bench_blame(b->bench, false);
     if (acre_vec_create(b->device, 1, NULL, &b->vec) || acre_vec_grow(b->vec, b->bytes, NULL) ||
-        (b->bytes <= suspend_kept_most && !suspend_kept(b)) || !suspend_dropped(b)) {
+        !cases(b)) {
         return 0;
     }
     bench_blame(b->bench, true);
-    return floor_unmap(b) && b->drv->cuMemAddressFree(b->at, b->bytes) == CUDA_SUCCESS;
+    return b->drv->cuMemAddressFree(b->at, b->bytes) == CUDA_SUCCESS;
+}
+
+/* All sizes that fit. The first one is for quick runs only. */
+static int suspend_sizes(struct suspend_bench *b, const uint64_t *wanted, size_t count,
+                         const struct bench_room *room, int (*cases)(struct suspend_bench *)) {
+    const size_t skipped = bench_is_quick(b->bench) ? 0 : 1;
+    uint64_t sizes[BENCH_SIZES];
+    count = bench_sizes(b->bench, wanted + skipped, count - skipped, room, wanted[0], sizes);
+    for (size_t i = 0; i < count; i++) {
+        b->bytes = sizes[i];
+        if (!suspend_size(b, cases)) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 int bench_suspend(struct bench *bench) {
-    /* The first size is for quick runs only. */
-    static const uint64_t wanted[] = {UINT64_C(4) << 20, UINT64_C(64) << 20, UINT64_C(16) << 30,
-                                      UINT64_C(64) << 30};
-    const size_t skipped = bench_is_quick(bench) ? 0 : 1;
-    const struct bench_room room = {.device_blocks = 2, .host_blocks = 1};
+    static const uint64_t kept[] = {UINT64_C(4) << 20, UINT64_C(64) << 20, UINT64_C(16) << 30};
+    static const uint64_t dropped[] = {UINT64_C(4) << 20, UINT64_C(64) << 20, UINT64_C(16) << 30,
+                                       UINT64_C(64) << 30};
+    const struct bench_room kept_room = {.device_blocks = 2, .host_blocks = 1};
+    const struct bench_room dropped_room = {.device_blocks = 1};
     struct suspend_bench b = {
         .bench = bench, .device = bench_device(bench), .drv = bench_driver(bench)};
-    uint64_t sizes[BENCH_SIZES];
     void *pinned = NULL;
     b.info.struct_size = sizeof b.info;
     if (acre_device_get_info(b.device, &b.info)) {
@@ -281,17 +328,14 @@ int bench_suspend(struct bench *bench) {
         cli_say("suite suspend skipped: the device cannot map device memory");
         return 0;
     }
-    size_t count = bench_sizes(bench, wanted + skipped, sizeof wanted / sizeof wanted[0] - skipped,
-                               &room, wanted[0], sizes);
     if (acre_mem_alloc(b.device, ACRE_KIND_PINNED, suspend_window, 0, &pinned)) {
         return 1;
     }
     b.pinned = pinned;
-    for (size_t i = 0; i < count; i++) {
-        b.bytes = sizes[i];
-        if (!suspend_size(&b)) {
-            return 1;
-        }
+    if (!suspend_sizes(&b, kept, sizeof kept / sizeof kept[0], &kept_room, suspend_kept) ||
+        !suspend_sizes(&b, dropped, sizeof dropped / sizeof dropped[0], &dropped_room,
+                       suspend_dropped)) {
+        return 1;
     }
     return acre_mem_free(b.device, pinned) == ACRE_OK ? 0 : 1;
 }

@@ -242,7 +242,7 @@ static uint64_t bench_room_bytes(const struct bench *bench, const struct bench_r
     }
     uint64_t device_each = info.free_bytes / 2 / (room->device_blocks ? room->device_blocks : 1);
     unsigned host_blocks = room->host_blocks + (bench->is_soft ? room->device_blocks : 0);
-    uint64_t host_each = bench_host_bytes() / (host_blocks ? host_blocks : 1);
+    uint64_t host_each = host_blocks ? bench_host_bytes() / host_blocks : UINT64_MAX;
     uint64_t each = room->device_blocks && device_each < host_each ? device_each : host_each;
     uint64_t bytes = 1;
     while (bytes <= each / 2) {

@@ -200,16 +200,18 @@ static char *suspend_request(const struct suspend_args *args) {
 
 /* What stays on the cards, in bytes; TOP_UNKNOWN where it is not known. */
 struct suspend_stays {
-    uint64_t card;  /* according to NVML */
-    uint64_t acre;  /* of acre */
-    uint64_t pools; /* of the driver's default pools: cuMemAllocAsync */
-    uint64_t other; /* contexts, code, and memory of the driver and other libraries */
+    uint64_t card;    /* according to NVML */
+    uint64_t acre;    /* of acre */
+    uint64_t pools;   /* of the driver's default pools: cuMemAllocAsync */
+    uint64_t program; /* created by the program and its libraries with cuMemCreate: JAX, NCCL */
+    uint64_t other;   /* contexts, code, and other memory of the driver */
 };
 
 static struct suspend_stays suspend_look(long pid, const struct suspend_answer *answer) {
     struct suspend_stays stays = {.card = TOP_UNKNOWN,
                                   .acre = suspend_sum(answer, "stayed_bytes"),
                                   .pools = suspend_sum(answer, "driver_pool_bytes"),
+                                  .program = answer->program_bytes,
                                   .other = TOP_UNKNOWN};
     struct top_state state = {0};
     top_look(&state);
@@ -220,7 +222,7 @@ static struct suspend_stays suspend_look(long pid, const struct suspend_answer *
     }
     top_end(&state);
     if (stays.card != TOP_UNKNOWN) {
-        uint64_t known = stays.acre + stays.pools;
+        uint64_t known = stays.acre + stays.pools + stays.program;
         stays.other = stays.card > known ? stays.card - known : 0;
     }
     return stays;
@@ -236,6 +238,7 @@ static void suspend_print_json(const struct suspend_args *args, const struct sus
     cli_json_set(left, "card_bytes", suspend_json_bytes(stays->card));
     cli_json_set(left, "acre_bytes", suspend_json_bytes(stays->acre));
     cli_json_set(left, "driver_pool_bytes", suspend_json_bytes(stays->pools));
+    cli_json_set(left, "program_bytes", suspend_json_bytes(stays->program));
     cli_json_set(left, "other_bytes", suspend_json_bytes(stays->other));
     cli_json_set(root, "stays", left);
     cli_json_end(root);
@@ -266,18 +269,20 @@ static void suspend_print(const struct suspend_args *args, const struct suspend_
     char text[CLI_NUMBER_BYTES];
     printf("process %ld suspended in %.2f s\n", args->pid, answer->seconds);
     suspend_print_devices(answer);
+    printf("stays on the device: ");
+    if (stays->card != TOP_UNKNOWN) {
+        printf("%s: ", cli_bytes(stays->card, text));
+    }
+    printf("%s of acre", cli_bytes(stays->acre, text));
+    printf(", %s in the driver's pools", cli_bytes(stays->pools, text));
+    printf(", %s that the program created with cuMemCreate", cli_bytes(stays->program, text));
     if (stays->card == TOP_UNKNOWN) {
-        printf("stays on the device: %s of acre", cli_bytes(stays->acre, text));
-        printf(", %s in the driver's pools", cli_bytes(stays->pools, text));
         printf(
             ", the context, code, and other memory of the driver (NVML does not say how much)\n");
-        return;
+    } else {
+        printf(", %s for the context, code, and other memory of the driver\n",
+               cli_bytes(stays->other, text));
     }
-    printf("stays on the device: %s", cli_bytes(stays->card, text));
-    printf(": %s of acre", cli_bytes(stays->acre, text));
-    printf(", %s in the driver's pools", cli_bytes(stays->pools, text));
-    printf(", %s for the context, code, and other memory of the driver\n",
-           cli_bytes(stays->other, text));
 }
 
 int cmd_suspend(int argc, char **argv) {

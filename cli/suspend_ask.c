@@ -42,6 +42,7 @@ static bool suspend_read(struct suspend_answer *answer, const char *text) {
     for (size_t i = 0; is_valid && i < json_array_size(devices); i++) {
         cli_json_append(answer->devices, suspend_copy(json_array_get(devices, i)));
     }
+    answer->program_bytes += suspend_number(root, "program_bytes");
     double seconds = (double)suspend_number(root, "ns") / 1e9;
     answer->seconds = seconds > answer->seconds ? seconds : answer->seconds;
     json_decref(root);

@@ -9,9 +9,10 @@
 
 /* What a program answers, from all copies of acre in it. */
 struct suspend_answer {
-    json_t *devices; /* an array of objects: "device", and the bytes of acre_suspend_info */
-    double seconds;  /* the longest */
-    bool is_whole;   /* no copy of acre has refused */
+    json_t *devices;        /* an array of objects: "device", and the bytes of acre_suspend_info */
+    double seconds;         /* the longest */
+    uint64_t program_bytes; /* device memory that the program has created itself */
+    bool is_whole;          /* no copy of acre has refused */
 };
 
 /* Sends the request and reads the answers. Returns false after a message. */

@@ -3,10 +3,13 @@
  * A gate replaces the driver's functions wherever the program looks them up. An object that has
  * found one in another way has its address among its data: linked functions in its table of
  * offsets, looked-up ones in a variable. So the writable segments of all loaded objects are
- * searched for the addresses of launches and copies. Pointers on the heap are not found.
+ * searched for the addresses of launches and copies. Pointers on the heap are not found. Pages that
+ * nobody has written since they were loaded cannot contain such an address: /proc/self/pagemap
+ * tells which, and reading them would bring them into memory.
  *
  * The caller must not have stopped the calls: dl_iterate_phdr takes the loader's lock, in which a
  * thread may wait for them. */
+#include <fcntl.h>
 #include <link.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +22,7 @@
 #include "shim_pause.h"
 #include "shim_retry.h"
 
-enum { AROUND_WORDS = 1 << 14 };
+enum { AROUND_WORDS = 1 << 14, AROUND_PAGES = 512 };
 
 struct around_function {
     const char *name;
@@ -40,6 +43,8 @@ struct around {
     uintptr_t first, last;
     char *text;
     size_t bytes;
+    uintptr_t page_bytes;
+    int pagemap; /* -1: all pages are searched */
 };
 
 static int around_contains(const struct dl_phdr_info *info, uintptr_t address) {
@@ -60,7 +65,7 @@ static const char *around_name(const struct around *around, uintptr_t address) {
     return NULL;
 }
 
-/* Searches a segment. The kernel copies it, since the program may have changed its protection. */
+/* Searches a range. The kernel copies it, since the program may have changed its protection. */
 static const char *around_search(const struct around *around, uintptr_t at, uintptr_t end) {
     static uintptr_t words[AROUND_WORDS]; /* one thread at a time: the loader's lock is held */
     const char *name = NULL;
@@ -83,6 +88,37 @@ static const char *around_search(const struct around *around, uintptr_t at, uint
     return name;
 }
 
+/* Returns 1 if the page is the process's own: it was written, or it is not known. */
+static int around_is_own(uint64_t entry) {
+    const uint64_t present = UINT64_C(1) << 63, swapped = UINT64_C(1) << 62;
+    const uint64_t is_of_file = UINT64_C(1) << 61;
+    return entry & swapped || (entry & present && !(entry & is_of_file));
+}
+
+/* Searches the pages of a segment that may have been written. */
+static const char *around_segment(const struct around *around, uintptr_t at, uintptr_t end) {
+    uint64_t entries[AROUND_PAGES];
+    const char *name = NULL;
+    while (!name && at < end) {
+        uintptr_t page = at / around->page_bytes, stop = end;
+        ssize_t got = around->pagemap < 0 ? 0
+                                          : pread(around->pagemap, entries, sizeof entries,
+                                                  (off_t)(page * sizeof entries[0]));
+        size_t count = got > 0 ? (size_t)got / sizeof entries[0] : 0, own = 0;
+        if (!count)
+            return around_search(around, at, end);
+        int is_own = around_is_own(entries[0]); /* the pages after it of the same kind */
+        while (own < count && around_is_own(entries[own]) == is_own)
+            own++;
+        if ((page + own) * around->page_bytes < end)
+            stop = (page + own) * around->page_bytes;
+        if (is_own)
+            name = around_search(around, at, stop);
+        at = stop;
+    }
+    return name;
+}
+
 static int around_look(struct dl_phdr_info *info, size_t bytes, void *user) {
     const struct around *around = user;
     (void)bytes;
@@ -92,7 +128,7 @@ static int around_look(struct dl_phdr_info *info, size_t bytes, void *user) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
         uintptr_t at = info->dlpi_addr + part->p_vaddr;
         const char *name = part->p_type == PT_LOAD && part->p_flags & PF_W
-                               ? around_search(around, at, at + part->p_memsz)
+                               ? around_segment(around, at, at + part->p_memsz)
                                : NULL;
         if (name) {
             const char *object =
@@ -105,7 +141,11 @@ static int around_look(struct dl_phdr_info *info, size_t bytes, void *user) {
 }
 
 int acre__around_find(char *text, size_t bytes) {
-    struct around around = {.first = UINTPTR_MAX, .text = text, .bytes = bytes};
+    struct around around = {.first = UINTPTR_MAX,
+                            .text = text,
+                            .bytes = bytes,
+                            .page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE),
+                            .pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
     for (size_t i = 0; i < AROUND_FUNCTIONS; i++) {
         uintptr_t address = (uintptr_t)acre__shim_driver(around_functions[i].hook);
         around.addresses[i] = address;
@@ -114,5 +154,8 @@ int acre__around_find(char *text, size_t bytes) {
         if (address > around.last)
             around.last = address;
     }
-    return around.last && dl_iterate_phdr(around_look, &around);
+    int is_found = around.last && dl_iterate_phdr(around_look, &around);
+    if (around.pagemap >= 0)
+        close(around.pagemap);
+    return is_found;
 }

@@ -44,6 +44,16 @@ void acre__limit_forget(void);
 /* Reduces free and total bytes of a device to what the limit allows. */
 void acre__limit_view(uint64_t *free_bytes, uint64_t *total_bytes);
 
+/* ---- chunks (shim_limit_chunk.c) ---- */
+
+/* Without a limit: wraps functions of the table, a copy of *inner, so that they count the memory of
+ * cuMemCreate. */
+void acre__limit_count_chunks(struct acre__driver *table, const struct acre__driver *inner);
+/* Returns the bytes of memory that the program has created with cuMemCreate, or imported. */
+uint64_t acre__limit_program_bytes(void);
+/* Set while acre creates memory for itself. */
+extern _Thread_local int acre__limit_is_acres;
+
 /* ---- arrays and graphs (shim_limit_array.c), which are no part of the table ---- */
 
 struct limit_array;

@@ -191,8 +191,8 @@ void acre__limit_forget(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     account.lock = fresh;
     acre__limit.lock = fresh;
-    acre__limit.blocks = acre__limit.mappings = acre__limit.chunks = acre__limit.pools =
-        acre__limit.arrays = (struct acre__tree){NULL, 0};
+    acre__limit.blocks = acre__limit.pools = acre__limit.arrays = (struct acre__tree){NULL, 0};
+    acre__limit_forget_chunks();
     memset(acre__limit.graph_bytes, 0, sizeof acre__limit.graph_bytes);
     atomic_store_explicit(&account.slot, NULL, memory_order_relaxed);
 }

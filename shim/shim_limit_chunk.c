@@ -1,4 +1,5 @@
-/* The limit of memory from cuMemCreate, and of imported memory; see shim_limit.h.
+/* The limit of memory from cuMemCreate, and of imported memory; see shim_limit.h. Without a limit
+ * the same wrappers only count what the program has created, for `acre suspend`.
  *
  * A chunk is charged until its last handle is released and its last mapping is removed. The driver
  * does not tell the size of an imported chunk, so it is charged when it is mapped first: a chunk
@@ -6,7 +7,13 @@
  * call; mappings are taken out before it, as blocks are. */
 #include <stdlib.h>
 
+#include "shim_limit.h"
 #include "shim_limit_records.h"
+
+/* Bytes of chunks that acre did not create, with the lock held. */
+static uint64_t program_bytes;
+
+_Thread_local int acre__limit_is_acres;
 
 static struct limit_chunk *chunk_of(struct acre__node *node) {
     return acre__tree_entry(node, struct limit_chunk, node);
@@ -16,7 +23,23 @@ static struct limit_block *mapping_of(struct acre__node *node) {
     return acre__tree_entry(node, struct limit_block, node);
 }
 
+/* ---- the account ---- */
+
+static int chunk_take(uint64_t bytes) {
+    return !acre__limit_is_on() || acre__limit_take(bytes);
+}
+
+static void chunk_give(uint64_t bytes) {
+    if (acre__limit_is_on())
+        acre__limit_give(bytes);
+}
+
 /* ---- with the lock held ---- */
+
+static void chunk_set_bytes(struct limit_chunk *chunk, uint64_t bytes) {
+    program_bytes += chunk->is_acres ? 0 : bytes - chunk->bytes;
+    chunk->bytes = bytes;
+}
 
 static struct limit_chunk *chunk_find(CUmemGenericAllocationHandle handle) {
     return chunk_of(acre__tree_find(&acre__limit.chunks, handle));
@@ -25,7 +48,8 @@ static struct limit_chunk *chunk_find(CUmemGenericAllocationHandle handle) {
 static void chunk_end_if_unused(struct limit_chunk *chunk) {
     if (chunk->handles || chunk->mappings)
         return;
-    acre__limit_give(chunk->is_host ? 0 : chunk->bytes);
+    chunk_give(chunk->bytes);
+    chunk_set_bytes(chunk, 0);
     free(chunk);
 }
 
@@ -69,18 +93,19 @@ static CUresult chunk_cuMemCreate(CUmemGenericAllocationHandle *handle_out, size
         chunk_is_wrong(bytes, prop, flags))
         return inner->cuMemCreate(handle_out, bytes, prop, flags);
     struct limit_chunk *chunk = calloc(1, sizeof *chunk);
-    if (!chunk || !acre__limit_take(bytes)) {
+    if (!chunk || !chunk_take(bytes)) {
         free(chunk);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult result = inner->cuMemCreate(handle_out, bytes, prop, flags);
     if (result) {
-        acre__limit_give(bytes);
+        chunk_give(bytes);
         free(chunk);
         return result;
     }
-    chunk->bytes = bytes;
+    chunk->is_acres = acre__limit_is_acres;
     pthread_mutex_lock(&acre__limit.lock);
+    chunk_set_bytes(chunk, bytes);
     chunk_insert(chunk, *handle_out);
     pthread_mutex_unlock(&acre__limit.lock);
     return result;
@@ -160,15 +185,15 @@ static int mapping_begin(CUmemGenericAllocationHandle handle, size_t bytes,
     pthread_mutex_unlock(&acre__limit.lock);
     if (!is_new)
         return 1;
-    int is_taken = acre__limit_take(bytes);
+    int is_taken = chunk_take(bytes);
     pthread_mutex_lock(&acre__limit.lock);
     if (!is_taken) {
         chunk->mappings--;
         chunk_end_if_unused(chunk);
     } else if (chunk->bytes) { /* another thread was first */
-        acre__limit_give(bytes);
+        chunk_give(bytes);
     } else {
-        chunk->bytes = bytes;
+        chunk_set_bytes(chunk, bytes);
         *is_sized_out = 1;
     }
     pthread_mutex_unlock(&acre__limit.lock);
@@ -190,8 +215,8 @@ static CUresult chunk_cuMemMap(CUdeviceptr ptr, size_t bytes, size_t offset,
     mapping->chunk = chunk;
     pthread_mutex_lock(&acre__limit.lock);
     if (result && is_sized && chunk->mappings == 1) { /* its size is not known after all */
-        acre__limit_give(chunk->bytes);
-        chunk->bytes = 0;
+        chunk_give(chunk->bytes);
+        chunk_set_bytes(chunk, 0);
     }
     if (!chunk)
         free(mapping);
@@ -225,6 +250,23 @@ static CUresult chunk_cuMemUnmap(CUdeviceptr ptr, size_t bytes) {
     }
     pthread_mutex_unlock(&acre__limit.lock);
     return result;
+}
+
+uint64_t acre__limit_program_bytes(void) {
+    pthread_mutex_lock(&acre__limit.lock);
+    uint64_t bytes = program_bytes;
+    pthread_mutex_unlock(&acre__limit.lock);
+    return bytes;
+}
+
+void acre__limit_forget_chunks(void) {
+    acre__limit.chunks = acre__limit.mappings = (struct acre__tree){NULL, 0};
+    program_bytes = 0;
+}
+
+void acre__limit_count_chunks(struct acre__driver *table, const struct acre__driver *inner) {
+    acre__limit.inner = inner;
+    acre__limit_wrap_chunks(table);
 }
 
 void acre__limit_wrap_chunks(struct acre__driver *table) {

@@ -27,7 +27,8 @@ struct limit_chunk {
     struct acre__node node; /* key: handle, while `handles` is not 0 */
     uint64_t bytes;         /* charged; 0: imported, and not mapped yet */
     unsigned handles, mappings;
-    int is_host; /* does not count */
+    int is_host;  /* does not count: its bytes are 0 */
+    int is_acres; /* created by acre, not by the program */
 };
 
 /* An address: a block of plain memory or of a pool, or a mapping of a chunk. */
@@ -94,6 +95,8 @@ uint64_t acre__limit_end_pool_block(struct limit_pool *pool);
 /* ---- chunks (shim_limit_chunk.c) ---- */
 
 void acre__limit_wrap_chunks(struct acre__driver *table);
+/* In a forked child, which has none. */
+void acre__limit_forget_chunks(void);
 
 /* ---- arrays (shim_limit_array.c) ---- */
 

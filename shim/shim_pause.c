@@ -13,6 +13,7 @@
 #include "base/inside.h"
 #include "base/pause.h"
 #include "base/status.h"
+#include "shim_limit.h"
 #include "shim_serve.h"
 
 enum { PAUSE_POLL_NS = 50000, PAUSE_CAPTURE_NS = 1000000 };
@@ -231,7 +232,7 @@ static void pause_go(void) {
 
 void acre__users_set(void) {
     static const struct acre__pause_hooks hooks = {pause_stop, pause_go, acre__serve_hold,
-                                                   acre__serve_release};
+                                                   acre__serve_release, acre__limit_program_bytes};
     acre__pause_set(&hooks);
 }
 

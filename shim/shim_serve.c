@@ -110,6 +110,7 @@ static CUresult own_create(CUmemGenericAllocationHandle *handle_out, size_t byte
     CUmemAllocationProp wanted = *prop;
     int has_rdma = access("/dev/dxg", F_OK) != 0; /* with it, WSL2 refuses to map the chunk */
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    acre__limit_is_acres = 1;
     if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
         wanted.requestedHandleTypes |= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
         wanted.allocFlags.gpuDirectRDMACapable = has_rdma ? 1 : 0;
@@ -120,6 +121,7 @@ static CUresult own_create(CUmemGenericAllocationHandle *handle_out, size_t byte
     }
     if (result && result != CUDA_ERROR_OUT_OF_MEMORY)
         result = acre__serve.inner->cuMemCreate(handle_out, bytes, prop, flags);
+    acre__limit_is_acres = 0;
     return result;
 }
 

@@ -35,7 +35,8 @@ static struct {
     _Atomic int is_loading;                     /* a thread fills the table */
     struct acre__driver driver;                 /* the driver's own functions */
     struct acre__driver limited;                /* with the limit, if there is one */
-    struct acre__driver served;                 /* with acre's pool, if the shim serves */
+    struct acre__driver pooled;                 /* with acre's pool, if the shim serves */
+    struct acre__driver served;                 /* that, and the program's own chunks counted */
     struct acre__driver live;                   /* with the ledger, if there is a report */
     _Atomic(const struct acre__driver *) table; /* &live, once it is complete */
     _Atomic int is_used;
@@ -162,9 +163,12 @@ static void shim_fill(const struct link_map *library) {
     shim.limited = shim.driver;
     if (acre__limit_is_on())
         acre__limit_wrap(&shim.limited, &shim.driver);
-    shim.served = shim.limited;
+    shim.pooled = shim.limited;
     if (options.is_on)
-        acre__serve_wrap(&shim.served, &shim.limited, &options);
+        acre__serve_wrap(&shim.pooled, &shim.limited, &options);
+    shim.served = shim.pooled;
+    if (options.is_on && !acre__limit_is_on())
+        acre__limit_count_chunks(&shim.served, &shim.pooled);
     shim.live = shim.served;
     acre__ledger_trace_begin(!options.is_on);
     if (acre__ledger_word("watch")) {

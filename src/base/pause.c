@@ -31,3 +31,8 @@ void acre__pause_release(void) {
     if (hooks)
         hooks->release();
 }
+
+uint64_t acre__pause_program_bytes(void) {
+    const struct acre__pause_hooks *hooks = acre__load(&hooks_set, memory_order_acquire);
+    return hooks ? hooks->program_bytes() : 0;
+}

@@ -20,6 +20,9 @@ struct acre__pause_hooks {
      * the program's knowledge. They do not nest. */
     void (*hold)(void);
     void (*release)(void);
+    /* Returns the bytes of device memory that the program has created itself, with cuMemCreate:
+     * acre does not know what is in it, so it stays. */
+    uint64_t (*program_bytes)(void);
 };
 void acre__pause_set(const struct acre__pause_hooks *hooks);
 
@@ -28,5 +31,6 @@ acre_status acre__pause_stop(uint64_t until_ns);
 void acre__pause_go(void);
 void acre__pause_hold(void);
 void acre__pause_release(void);
+uint64_t acre__pause_program_bytes(void);
 
 #endif

@@ -96,7 +96,9 @@ int acre__span_add(struct acre__spans *spans, const struct acre__span *span);
  * Returns ACRE_E_BUSY if it has not ended then, ACRE_E_CAPTURING if a stream of acre's is
  * captured. */
 acre_status acre__quiet_wait(acre_device *dev, uint64_t until_ns, uint64_t timeout_ms);
-/* Waits for waits that were given up. */
+/* Waits for waits that were given up, if there are any; by `until_ns`, or ACRE_E_BUSY. */
+acre_status acre__quiet_join(const acre_device *dev, uint64_t until_ns, uint64_t timeout_ms);
+/* Waits for waits that were given up, however long they take. */
 void acre__quiet_end(const acre_device *dev);
 
 #endif

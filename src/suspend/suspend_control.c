@@ -12,7 +12,8 @@
  *   folder=PATH  timeout_ms=NUMBER  retain
  *
  * Both answers are JSON: {"devices": [{"device": "cuda:0", "released_bytes": ...}], "ns": ...}. The
- * list is empty if the process has no device open, or nothing was suspended this way.
+ * list is empty if the process has no device open, or nothing was suspended this way. The answer to
+ * "suspend" has program_bytes, too (base/pause.h).
  *
  * Locks: none. Only the thread of the control socket runs this code. */
 #include <stdio.h>
@@ -243,7 +244,9 @@ static acre_status control_suspend(int out, const char *arguments) {
     status = control_suspend_all(&wish, out);
     acre__pause_release();
     if (!status)
-        dprintf(out, "],\"ns\":%llu}\n", (unsigned long long)(acre__now_ns() - begun));
+        dprintf(out, "],\"program_bytes\":%llu,\"ns\":%llu}\n",
+                (unsigned long long)acre__pause_program_bytes(),
+                (unsigned long long)(acre__now_ns() - begun));
     return status;
 }
 

@@ -1,7 +1,9 @@
 /* Waits for the work of a device, but not forever.
  *
  * The driver has no wait with a timeout, so a thread waits. A wait that is given up continues in
- * that thread until the work ends; the device is not closed before. */
+ * that thread until the work ends; the device is not closed before. Until then the driver lets
+ * other threads map memory, but neither create nor destroy streams and events, nor queue work:
+ * so a later suspend waits for that thread first. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +46,11 @@ static void *quiet_main(void *user) {
     return NULL;
 }
 
+static acre_status quiet_is_late(const acre_device *dev, uint64_t timeout_ms) {
+    return acre__fail(ACRE_E_BUSY, "work on %s has not ended within %llu ms", dev->label,
+                      (unsigned long long)timeout_ms);
+}
+
 /* Waits in another thread. Returns 0 if there can be none. */
 static int quiet_by_thread(acre_device *dev, uint64_t until_ns, uint64_t timeout_ms,
                            acre_status *out) {
@@ -71,8 +78,7 @@ static int quiet_by_thread(acre_device *dev, uint64_t until_ns, uint64_t timeout
     }
     if (!is_done) {
         pthread_detach(thread);
-        *out = acre__fail(ACRE_E_BUSY, "work on %s has not ended within %llu ms", dev->label,
-                          (unsigned long long)timeout_ms);
+        *out = quiet_is_late(dev, timeout_ms);
         return 1;
     }
     pthread_join(thread, NULL);
@@ -88,6 +94,16 @@ acre_status acre__quiet_wait(acre_device *dev, uint64_t until_ns, uint64_t timeo
     if (acre__device_is_seeded(dev) || !quiet_by_thread(dev, until_ns, timeout_ms, &status))
         status = acre__step_quiesce_users(dev);
     return status;
+}
+
+acre_status acre__quiet_join(const acre_device *dev, uint64_t until_ns, uint64_t timeout_ms) {
+    const unsigned *waits = &quiets.waits[acre__device_index(dev)];
+    acre__lock_take(&quiets.lock);
+    while (*waits && acre__now_ns() < until_ns)
+        acre__cond_wait_until(&quiets.cond, &quiets.lock, until_ns);
+    unsigned left = *waits;
+    acre__lock_give(&quiets.lock);
+    return left ? quiet_is_late(dev, timeout_ms) : ACRE_OK;
 }
 
 void acre__quiet_end(const acre_device *dev) {

@@ -75,7 +75,8 @@ static void suspend_use(void) {
 }
 
 /* A stream for the copies of contents. It is not destroyed inside a move, since pools look after
- * their frees on it. */
+ * their frees on it. It is not created before queued work has ended: while a wait for work goes on
+ * that was given up, the driver lets no stream be destroyed. */
 static acre_status stream_make(acre_device *dev, acre_stream *stream) {
     acre__inner_begin();
     return acre__inner_end(
@@ -84,6 +85,8 @@ static acre_status stream_make(acre_device *dev, acre_stream *stream) {
 
 static void stream_end(acre_device *dev, acre_stream stream) {
     struct acre__said said;
+    if (!stream)
+        return;
     acre__said_keep(&said);
     acre__inner_begin();
     (void)acre__inner_end(acre_stream_destroy(dev, stream));
@@ -99,7 +102,7 @@ struct steps {
     struct acre__chosen chosen;
     acre_suspended *suspended;
     uint64_t until_ns;
-    acre_stream stream; /* for copies of contents */
+    acre_stream stream; /* for copies of contents; NULL: not created yet */
 };
 
 /* Inside a move: work that was queued in between has ended, too. */
@@ -133,6 +136,8 @@ static acre_status suspend_stopped(struct steps *steps) {
     if (steps->suspended->is_whole)
         acre__store(&steps->dev->is_suspended, ACRE__SUSPEND_WAITS, memory_order_seq_cst);
     status = acre__choose_blocks(&steps->chosen);
+    if (status == ACRE_OK)
+        status = stream_make(steps->dev, &steps->stream);
     if (status)
         return status;
     (void)acre__chunk_trim(steps->dev);
@@ -167,7 +172,9 @@ static acre_status suspend_all(struct steps *steps) {
             "memory of %s is suspended already; only ACRE_SUSPEND_STAY with rules for "
             "parts can be suspended one after the other",
             dev->label);
-    status = acre__pause_stop(steps->until_ns);
+    status = acre__quiet_join(dev, steps->until_ns, steps->options.timeout_ms);
+    if (status == ACRE_OK)
+        status = acre__pause_stop(steps->until_ns);
     if (status)
         return status;
     acre__pools_suspend(dev);
@@ -209,11 +216,8 @@ static acre_status suspend(acre_device *device, const acre_suspend_options *opti
         steps.suspended->is_whole = steps.options.how != ACRE_SUSPEND_STAY;
         acre__lock_take(&suspends.lock);
         steps.suspended->id = ++suspends.ids;
-        status = stream_make(device, &steps.stream);
-        if (status == ACRE_OK) {
-            status = suspend_all(&steps);
-            stream_end(device, steps.stream);
-        }
+        status = suspend_all(&steps);
+        stream_end(device, steps.stream);
         acre__lock_give(&suspends.lock);
     }
     acre__choose_end(&steps.chosen);

@@ -137,17 +137,23 @@ finish_program
 # Other ways to serve.
 for option in --free=defer --zero --limit=256MiB; do
     start $option
+    tell chunk
     expect_moving
     # With a limit, acre run is the parent of the program.
     asked=$program
     [ $option = --limit=256MiB ] && asked=$(pgrep -P $program -x suspend_cases)
     run "$acre" suspend --json "$asked"
     expect_rc 0
+    expect_json '.stays.program_bytes == 8388608 and .stays.acre_bytes == 0'
     tell free
     expect_still
     run "$acre" resume "$asked"
     expect_rc 0
     expect_moving
+    tell chunk
+    run "$acre" suspend --json "$asked"
+    expect_json '.stays.program_bytes == 0'
+    run "$acre" resume "$asked"
     finish_program
 done
 

@@ -27,8 +27,25 @@ result() {
     fi
 }
 run() { timeout 100 "$@" >"$work/out" 2>"$work/err" </dev/null; }
+title() { echo "---- [$SECONDS s] $1"; }
+
+# The programs, while others run.
+cat >"$work/past.cu" <<'P'
+__global__ void write_past(char *p) { p[1000] = 1; }
+int main() { char *p; cudaMalloc(&p, 1000); write_past<<<1, 1>>>(p); return cudaDeviceSynchronize() != cudaSuccess; }
+P
+compile() { nvcc -O2 -arch=native "$@" || echo "nvcc failed: $*"; }
+compile -o "$work/past" "$work/past.cu" &
+compile -I "$root/include" -o "$work/pool_past" "$root/tests/gpu/run_past.cu" -L "$build" -lacre \
+    -Xlinker -rpath="$build" &
+compile -o "$work/parts" "$root/tests/gpu/run_parts.cu" -lcuda &
+for kind in static shared; do
+    compile -cudart $kind -o "$work/cost_$kind" "$root/tests/gpu/run_cost.cu" &
+done
 
 # ---- the driver's answers ----
+
+title conformance
 
 stored=$root/tests/data/conformance-h200.txt
 conformance=$build/tests/conformance/conformance
@@ -45,6 +62,8 @@ for options in "" --gate=preload --watch; do
 done
 
 # ---- frameworks ----
+
+title frameworks
 
 cat >"$work/use_cupy.py" <<'P'
 import cupy
@@ -67,7 +86,8 @@ print(float(x.double().sum()), float(s.sum()))
 P
 cat >"$work/use_nccl.py" <<'P'
 import torch, torch.distributed as dist
-dist.init_process_group("nccl", init_method="tcp://127.0.0.1:29517", rank=0, world_size=1, device_id=torch.device("cuda:0"))
+import os
+dist.init_process_group("nccl", init_method=f"file:///tmp/acre-nccl-{os.getpid()}", rank=0, world_size=1, device_id=torch.device("cuda:0"))
 x = torch.arange(1 << 20, device="cuda", dtype=torch.float32)
 dist.all_reduce(x); dist.broadcast(x, 0)
 print(float(x.sum()))
@@ -79,7 +99,8 @@ x = jax.random.normal(jax.random.PRNGKey(1), (1024, 1024))
 for i in range(5): x = jnp.tanh(jnp.dot(x, x, precision="highest"))
 print(float(x.sum()))
 P
-same() { [ -s "$work/native" ] && cmp -s "$work/native" "$work/out"; }
+# same OUT: the program has printed there what it prints without acre.
+same() { [ -s "$work/native" ] && cmp -s "$work/native" "$1"; }
 options_tried=${TRY_OPTIONS:---ipc=acre --gate=preload --watch --free=defer --limit=40GiB}
 try() { # try NAME MODULE [VARIABLE=VALUE...]
     local name=$1 program=$work/use_$2.py options module=${2/nccl/torch}
@@ -93,9 +114,16 @@ try() { # try NAME MODULE [VARIABLE=VALUE...]
     cp "$work/out" "$work/native"
     echo "$name: $(cat "$work/native")"
     result "$name without acre" test -s "$work/native"
+    # At the same time: most of it is the start of Python.
     for options in $options_tried; do
-        run env "$@" "$acre" run "$options" -- python3 "$program"
-        result "$name $options" same
+        timeout 100 env "$@" "$acre" run "$options" -- python3 "$program" >"$work/out$options" 2>"$work/err$options" \
+            </dev/null &
+    done
+    wait
+    for options in $options_tried; do
+        cp "$work/out$options" "$work/out"
+        cp "$work/err$options" "$work/err"
+        result "$name $options" same "$work/out$options"
     done
 }
 # XLA measures which of several kernels is the fastest: results differ in the last bits from run to run.
@@ -104,11 +132,12 @@ try cupy cupy
 try torch torch
 try "torch without its cache" torch PYTORCH_NO_CUDA_MEMORY_CACHING=1
 try nccl nccl
-try jax jax XLA_PYTHON_CLIENT_MEM_FRACTION=.2
+try jax jax XLA_PYTHON_CLIENT_MEM_FRACTION=.05
 try "jax, platform" jax XLA_PYTHON_CLIENT_ALLOCATOR=platform XLA_PYTHON_CLIENT_PREALLOCATE=false
 
 # ---- a test suite of others: numba's, of its layer over the driver ----
 
+title numba
 # summary FILE: the outcome of each test, without times and addresses.
 summary() { grep -E '^test.* \.\.\. ' "$1" | sed -E "s/ \.\.\. skipped .*/ ... skipped/" | sort; }
 if python3 -c 'import numba.cuda' 2>/dev/null; then
@@ -127,15 +156,18 @@ sys.meta_path.append(Stub())
 P
         export PYTHONPATH=$work/stub
     fi
-    suite=(python3 -W ignore -m numba.runtests -v numba.cuda.tests.cudadrv)
-    run "${suite[@]}"
-    tail -n 5 "$work/err"
-    summary "$work/err" >"$work/numba.native"
+    suite=(timeout 100 python3 -W ignore -m numba.runtests -v numba.cuda.tests.cudadrv)
+    "${suite[@]}" </dev/null >"$work/out" 2>"$work/numba.err" &
+    for options in --ipc=acre --ipc=driver; do
+        "$acre" run $options -- "${suite[@]}" </dev/null >"$work/out$options" 2>"$work/numba.err$options" &
+    done
+    wait
+    tail -n 5 "$work/numba.err"
+    summary "$work/numba.err" >"$work/numba.native"
     echo "numba: $(grep -c ' \.\.\. ok' "$work/numba.native") tests pass without acre"
     result "numba's tests without acre" test -s "$work/numba.native"
     for options in --ipc=acre --ipc=driver; do
-        run "$acre" run $options -- "${suite[@]}"
-        summary "$work/err" >"$work/numba.served"
+        summary "$work/numba.err$options" >"$work/numba.served"
         diff "$work/numba.native" "$work/numba.served"
         result "numba's tests $options" cmp -s "$work/numba.native" "$work/numba.served"
     done
@@ -146,11 +178,8 @@ fi
 
 # ---- tools ----
 
-cat >"$work/past.cu" <<'P'
-__global__ void write_past(char *p) { p[1000] = 1; }
-int main() { char *p; cudaMalloc(&p, 1000); write_past<<<1, 1>>>(p); return cudaDeviceSynchronize() != cudaSuccess; }
-P
-nvcc -arch=native -o "$work/past" "$work/past.cu" || exit 2
+wait
+title tools
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 run "$acre" run -- "$sanitizer" --target-processes all "$work/past"
 result "compute-sanitizer finds a byte past a block" grep -q "Invalid __global__ write" "$work/out" "$work/err"
@@ -160,15 +189,13 @@ run "$acre" run -- "$(command -v ncu || echo /usr/local/cuda/bin/ncu)" --metrics
 tail -n 4 "$work/out"
 result "acre only watches under ncu" grep -q "only watches" "$work/out" "$work/err"
 
-nvcc -arch=native -I "$root/include" -o "$work/pool_past" "$root/tests/gpu/run_past.cu" -L "$build" -lacre \
-    -Xlinker -rpath="$build" || exit 2
 run env ACRE_SANITIZE=1 "$sanitizer" "$work/pool_past"
 result "compute-sanitizer finds a byte past a block of a pool" \
     grep -q "1 bytes after the nearest allocation at .* of size 1,000 bytes" "$work/out" "$work/err"
 
 # ---- parts ----
 
-nvcc -arch=native -o "$work/parts" "$root/tests/gpu/run_parts.cu" -lcuda || exit 2
+title parts
 parts() { # parts PART EXPECTED OPTION...: what the program prints, on one line
     local part=$1 expected=$2
     shift 2
@@ -190,8 +217,8 @@ done
 
 # ---- costs and waits ----
 
+title costs
 for kind in static shared; do
-    nvcc -O2 -arch=native -cudart $kind -o "$work/cost_$kind" "$root/tests/gpu/run_cost.cu" || exit 2
     run "$work/cost_$kind" overwrite
     cat "$work/out"
     result "the hazard test notices overwriting" grep -q 'overwritten words: [1-9]' "$work/out"

@@ -15,7 +15,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-enum { WORDS = (4 << 20) / sizeof(unsigned) }; /* words of a block */
+enum { WORDS = (64 << 20) / sizeof(unsigned) }; /* words of a block */
 
 static void ok(acre_status status) {
     if (status)
@@ -74,7 +74,8 @@ TEST(suspend_a_captured_graph_is_launched_after_resume) {
     for (unsigned i = 1; i < 4; i++) {
         uint64_t before = free_bytes(gpu);
         ok(acre_suspend(gpu->dev, NULL, &suspended)); /* while the graph runs */
-        assert_true(free_bytes(gpu) >= before + 2 * WORDS * sizeof(unsigned));
+        /* The driver may have taken a few MiB for streams and copies. */
+        assert_true(free_bytes(gpu) + 16 * MIB >= before + 2 * WORDS * sizeof(unsigned));
         ok(acre_resume(suspended));
         words_check(gpu, block, 10 + i);
         words_check(gpu, acre_vec_data(vec), 20 + 2 * i);

@@ -8,6 +8,7 @@
  *   rounds   the rounds of all threads so far
  *   free     frees a block
  *   info     asks for the free memory
+ *   chunk    creates 8 MiB with cuMemCreate, maps them and releases the handle; again: unmaps them
  *   capture  begins a capture; again: ends it
  *   block    a thread begins a copy that does not return; again: it returns
  *   reset    destroys the context, and with it all memory: the threads' next calls fail
@@ -136,6 +137,25 @@ static int do_free(void) {
 static int do_info(void) {
     size_t free_bytes, total;
     NEED(cuMemGetInfo(&free_bytes, &total));
+    return 1;
+}
+
+static int do_chunk(void) {
+    static CUdeviceptr at;
+    static int is_mapped;
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemGenericAllocationHandle handle;
+    is_mapped = !is_mapped;
+    if (!is_mapped) {
+        NEED(cuMemUnmap(at, 8 * MIB));
+        NEED(cuMemAddressFree(at, 8 * MIB));
+        return 1;
+    }
+    NEED(cuMemAddressReserve(&at, 8 * MIB, 0, 0, 0));
+    NEED(cuMemCreate(&handle, 8 * MIB, &prop, 0));
+    NEED(cuMemMap(at, 8 * MIB, 0, handle, 0));
+    NEED(cuMemRelease(handle));
     return 1;
 }
 
@@ -339,7 +359,7 @@ static int obey(const char *line) {
         int (*run)(void);
     } rows[] = {{"free", do_free},   {"info", do_info},     {"capture", do_capture},
                 {"block", do_block}, {"around", do_around}, {"stop", do_stop},
-                {"reset", do_reset}, {"each", each_start}};
+                {"reset", do_reset}, {"each", each_start},  {"chunk", do_chunk}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(line, rows[i].word) == 0)
             return rows[i].run();
