@@ -4,6 +4,7 @@
 #                               tests/support, are linked into each program of the area
 #   tests/<area>/test_*.sh      a script
 #   tests/check/check_*.sh|py   a script that checks the tree or the build
+#   python/tests/test_*.py      run by pytest (cmake/tests_python.cmake)
 #   examples/*.c                a program that must exit with 0 (label "examples")
 #   examples/*.cu               a program for a GPU, if nvcc is installed; example_<stem>_gpu
 #   examples/mistakes/*.c       run by tests/cli/test_cli_mistakes.sh with ACRE_DEBUG=1
@@ -15,12 +16,12 @@
 #
 # White-box areas see src/ and link acre_test, the library compiled again with its test points. The
 # others see only include/ and link libacre.so. tests/standin sees include/soft and links the
-# stand-ins, as a CUDA program does. Exit code 77 means skipped. Every test has ACRE_BUILD and
+# stand-ins, as a CUDA program does; so does tests/torch, with libacre_torch.so. Exit code 77 means skipped. Every test has ACRE_BUILD and
 # ACRE_SOURCE in its environment. Areas that open a GPU run one test at a time on a GPU machine.
 # "devicefault" in a name adds that label: such a test breaks its device on purpose.
 set(whitebox_areas unit model fault conformance gpu)
 set(blackbox_areas api fuzz)
-set(standin_areas standin)
+set(standin_areas standin torch)
 set(gpu_areas ${whitebox_areas} api cli examples)
 
 # On aarch64 the leak check takes 4 s per process, however small: libasan scans every MiB that may
@@ -180,6 +181,8 @@ function(acre_test_library area variable)
     if(area IN_LIST whitebox_areas OR (ACRE_COVERAGE AND area STREQUAL "api"))
         # With coverage, so that children that exit with leave() also count lines of the library.
         set(${variable} acre_test PARENT_SCOPE)
+    elseif(area STREQUAL "torch")
+        set(${variable} acre_standin_cuda acre_torch acre_shared PARENT_SCOPE)
     elseif(area IN_LIST standin_areas)
         set(${variable} acre_standin_cudart acre_standin_cuda PARENT_SCOPE)
     else()
@@ -331,3 +334,5 @@ foreach(script IN LISTS scripts)
         acre_test_run(${name} ${area} ${ACRE_BASH} ${script})
     endif()
 endforeach()
+
+include(cmake/tests_python.cmake)

@@ -15,10 +15,10 @@ import os
 import re
 import sys
 
-SOURCES = ["src", "include", "cli", "bench", "standin", "shim", "ledger", "report"]
+SOURCES = ["src", "include", "cli", "bench", "standin", "shim", "ledger", "report", "python"]
 # Folders with a README.md besides those of src/, and those whose files it names too.
 OTHERS = {"include": ["include/acre", "include/acre/heap"], "bench": [], "cli": [], "standin": [],
-          "shim": [], "ledger": [], "report": []}
+          "shim": [], "ledger": [], "report": [], "python/native": []}
 MAP = "docs/map.md"
 ALSO = ["docs/design.md"]  # their paths and functions are checked as well
 NAMED_KINDS = (".c", ".h", ".S")

@@ -1,0 +1,46 @@
+# The tests of the Python package: each file of python/tests is a test, run by pytest.
+#
+# A library with AddressSanitizer works in a Python without it if the sanitizer is loaded first. Python
+# itself leaks by design, so that leaks are not searched for. ThreadSanitizer needs a Python compiled
+# with it.
+if(ACRE_SANITIZE STREQUAL "tsan" OR CMAKE_CROSSCOMPILING)
+    return()
+endif()
+# Debian's packages are for Debian's Python, which another one may precede in PATH.
+foreach(python IN ITEMS ${ACRE_PYTHON} /usr/bin/python3)
+    execute_process(COMMAND ${python} -c "import pytest, numpy" RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
+    if(result EQUAL 0)
+        set(pytest_python ${python})
+        break()
+    endif()
+endforeach()
+if(NOT pytest_python)
+    message(STATUS "The tests of the Python package are not run: python3-pytest or python3-numpy not found")
+    return()
+endif()
+set(pytest_environment PYTHONPATH=${PROJECT_BINARY_DIR}/python PYTHONDONTWRITEBYTECODE=1)
+if(ACRE_SANITIZE)
+    execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so
+        OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(NOT EXISTS "${runtime}") # newer releases name the folder after the target
+        execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libclang_rt.asan.so
+            OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+    endif()
+    if(NOT EXISTS "${runtime}")
+        message(STATUS "The tests of the Python package are not run: the shared runtime of ${ACRE_SANITIZE} not found")
+        return()
+    endif()
+    list(APPEND pytest_environment LD_PRELOAD=${runtime})
+endif()
+
+file(GLOB python_tests CONFIGURE_DEPENDS python/tests/test_*.py)
+foreach(test IN LISTS python_tests)
+    cmake_path(GET test STEM name)
+    acre_test_run(${name} python ${CMAKE_COMMAND} -E env ${pytest_environment}
+        ${pytest_python} -m pytest -q -p no:cacheprovider ${test})
+    if(ACRE_SANITIZE)
+        get_test_property(${name} ENVIRONMENT environment)
+        list(TRANSFORM environment REPLACE "detect_leaks=1" "detect_leaks=0")
+        set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
+    endif()
+endforeach()

@@ -1,0 +1,75 @@
+"""What pools, vecs, plans, ranges, heaps, shares and imports have in common: a handle with an end."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Optional
+
+from ._device import Device
+from ._library import Error
+from ._memory import Exports
+
+
+class Handle:
+    """An object of the library. `with` and close() destroy it, and so does the garbage collector."""
+
+    device: Device
+
+    def __init__(self, device: Device) -> None:
+        self._handle: Optional[int] = None
+        if not isinstance(device, Device):
+            raise TypeError(f"device must be an acre.Device, not {type(device).__name__}")
+        self.device = device
+
+    @property
+    def handle(self) -> int:
+        """The handle of the C API."""
+        if self._handle is None or not self.device.is_open:
+            raise ValueError(f"this {type(self).__name__.lower()} is closed")
+        return self._handle
+
+    @property
+    def is_open(self) -> bool:
+        return self._handle is not None and self.device.is_open
+
+    def _destroy(self, handle: int) -> None:
+        """Destroys the object of the library; raises Error if that fails."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Destroys the object and frees its memory. A second call is a no-op."""
+        self._close(None, "")
+
+    def _close(self, exports: Optional[Exports], what: str) -> None:
+        """Closes the object. BufferError, with what cannot be done, if there are exports."""
+        with Exports.lock:
+            if exports is not None and self.is_open:
+                exports.must_be_none(what)
+            handle, self._handle = self._handle, None
+        if handle is None or not self.device.is_open:
+            return
+        try:
+            self._destroy(handle)
+        except Error:
+            self._handle = handle
+            raise
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        try:
+            self.close()
+        except BufferError:
+            if kind is None:
+                raise
+            # An exception has priority. It may hold the export itself; the garbage collector closes the object.
+
+    def __del__(self) -> None:
+        # acre frees nothing at exit, and the modules that this needs may be gone.
+        if sys is None or sys.is_finalizing() or getattr(self, "_handle", None) is None:
+            return
+        try:
+            Handle.close(self)
+        except Error:
+            pass

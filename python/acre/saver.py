@@ -1,0 +1,239 @@
+"""Take parts of a program's GPU memory off the card, and bring them back at the same addresses.
+
+The calls are those of torch_memory_saver, so that a program changes one import:
+
+    from acre.saver import torch_memory_saver
+
+    with torch_memory_saver.region(tag="weights", enable_cpu_backup=True):
+        weights = torch.empty(...)
+    torch_memory_saver.pause("weights")     # the memory is free for others; contents are in host memory
+    torch_memory_saver.resume("weights")    # same addresses, same contents
+
+Works under acre.torch.use(), and without it on PyTorch's own allocator.
+"""
+
+import contextlib
+import ctypes
+import re
+import threading
+import warnings
+
+from . import _library
+from .torch import _plug, _pools, _use
+
+__all__ = ["TorchMemorySaver", "configure_subprocess", "cuda_graph", "disable", "pause", "region",
+           "resume", "torch_memory_saver"]
+
+c = _library.c
+
+DEFAULT_TAG = "default"
+DEVICES = 64
+
+
+def _clean(tag, number):
+    """Returns a tag of acre for any text."""
+    cleaned = re.sub(r"[^ !#-.0-\[\]-~]", "_", tag)[:48]
+    return cleaned if cleaned and cleaned == tag else f"{cleaned}#{number}"
+
+
+class _Part:
+    """What one tag has, with or without a copy on the host: a region, and what of it is away."""
+
+    def __init__(self, tag, backup, number):
+        how = "kept" if backup else "dropped"
+        self.tag, self.backup = tag, backup
+        self.pool = _pools.Pool(f"saver/{_clean(tag, number)}/{how}", own=True)
+
+    def acre_pool(self, device):
+        pool = ctypes.c_void_p()
+        _library.check(_plug.plug().acre_torch_pool_of(self.pool.region, device, ctypes.byref(pool)))
+        return pool
+
+
+class TorchMemorySaver:
+    """The interface of torch_memory_saver over acre. Use the object torch_memory_saver of this module."""
+
+    def __init__(self):
+        self._lock = threading.RLock()
+        self._parts = {}  # by (tag, enable_cpu_backup)
+        self._away = {}  # by tag: a list of handles of acre_suspend
+        self._margin = 0
+        #: Keep the copies on the host after resume: the next pause need not get pages for them.
+        self.retain = False
+        #: Accepted for compatibility: acre needs no hook.
+        self.hook_mode = None
+
+    # ---- regions ----
+
+    @property
+    def enabled(self):
+        """Always True: there is nothing to preload."""
+        return True
+
+    def _part(self, tag, backup):
+        with self._lock:
+            key = (str(tag), bool(backup))
+            if key not in self._parts:
+                self._parts[key] = _Part(*key, len(self._parts))
+            return self._parts[key]
+
+    @contextlib.contextmanager
+    def region(self, tag=DEFAULT_TAG, enable_cpu_backup=False):
+        """Serves what this thread allocates from memory that pause(tag) takes off the card.
+
+        Without enable_cpu_backup the contents are undefined after resume.
+        """
+        if self.is_paused(tag):
+            raise RuntimeError(f"the memory of the tag {str(tag)!r} is paused: resume it before allocating in its "
+                               "region")
+        with self._part(tag, enable_cpu_backup).pool:
+            yield
+
+    @contextlib.contextmanager
+    def disable(self):
+        """Leaves all regions of this thread for a while: what is allocated here stays on the card."""
+        with _pools.set_aside():
+            yield
+
+    @contextlib.contextmanager
+    def cuda_graph(self, cuda_graph, pool=None, stream=None, capture_error_mode="global",
+                   tag=DEFAULT_TAG, enable_cpu_backup=False):
+        """Captures a graph whose memory pause(tag) takes off the card; the graph stays valid.
+
+        Without acre.torch.use() `pool` is ignored: graphs of one tag and thread share the tag's own pool.
+        """
+        import torch
+
+        part = self._part(tag, enable_cpu_backup)
+        arguments = {"stream": stream, "capture_error_mode": capture_error_mode}
+        if not _use.is_used():
+            # `pool` cannot be served: the graph's memory must be in the MemPool that pause(tag) takes.
+            with _pools.set_aside(), _pools.kept_open(torch), torch.cuda.graph(
+                    cuda_graph, pool=part.pool.mempool().id, **arguments):
+                yield
+            return
+        with torch.cuda.graph(cuda_graph, pool=pool, **arguments):
+            # Inside, where the capture's stream is the current one, for backward's threads.
+            with _pools.Pool(part.pool.tag, own=True, backward=True):
+                yield
+
+    # ---- pause and resume ----
+
+    def pause(self, tag=None):
+        """Takes the memory of a tag, or of all, off the card. Waits for all queued work.
+
+        A tag that is paused already, or has no memory, is a no-op. Until resume, the program must not use
+        its tensors, and allocations in its regions fail.
+        """
+        with self._lock:
+            tags = {part.tag for part in self._parts.values()} if tag is None else {str(tag)}
+            for name in sorted(tags - self._away.keys()):
+                self._pause_one(name)
+
+    def _pause_one(self, tag):
+        parts = [part for part in self._parts.values() if part.tag == tag]
+        handles = []
+        try:
+            for device in range(DEVICES if parts else 0):
+                handle = _plug.plug().acre_torch_device(device)
+                if handle:
+                    handles.append(self._suspend(handle, device, parts))
+        except Exception:
+            for suspended in handles:
+                _library.lib().acre_resume(suspended)
+            raise
+        if handles:
+            self._away[tag] = handles
+
+    def _suspend(self, handle, device, parts):
+        rules = (c.acre_suspend_rule * len(parts))()
+        for rule, part in zip(rules, parts):
+            rule.struct_size = ctypes.sizeof(rule)
+            rule.pool = part.acre_pool(device)
+            rule.how = c.ACRE_SUSPEND_KEEP if part.backup else c.ACRE_SUSPEND_DROP
+        options = _library.make(c.acre_suspend_options, how=c.ACRE_SUSPEND_STAY, rules=rules,
+                                rule_count=len(parts),
+                                flags=c.ACRE_SUSPEND_RETAIN if self.retain else 0)
+        suspended = ctypes.c_void_p()
+        _library.check(_library.lib().acre_suspend(handle, ctypes.byref(options), ctypes.byref(suspended)))
+        return suspended
+
+    def resume(self, tag=None):
+        """Brings the memory of a tag, or of all, back to its addresses.
+
+        Raises acre.OutOfMemory if the card is too full; the tag is then still paused, and the call may be
+        repeated. A tag that is not paused is a no-op.
+        """
+        with self._lock:
+            for name in sorted(self._away) if tag is None else [str(tag)]:
+                handles = self._away.get(name, [])
+                while handles:
+                    self._resume_one(handles[-1])
+                    handles.pop()
+                self._away.pop(name, None)
+
+    @staticmethod
+    def _resume_one(suspended):
+        status = _library.lib().acre_resume(suspended)
+        if status == c.ACRE_E_DEVICE_MEMORY:
+            import torch
+
+            torch.cuda.empty_cache()  # PyTorch's own cache may hold the memory
+            status = _library.lib().acre_resume(suspended)
+        _library.check(status)
+
+    def is_paused(self, tag=DEFAULT_TAG):
+        """Returns whether the memory of a tag is off the card."""
+        return str(tag) in self._away
+
+    def info(self, tag=DEFAULT_TAG):
+        """Returns what the pause of a tag did, in bytes: released_bytes, kept_bytes and others."""
+        sums = {}
+        for suspended in self._away.get(str(tag), []):
+            values = _library.make(c.acre_suspend_info)
+            _library.check(_library.lib().acre_suspend_get_info(suspended, ctypes.byref(values)))
+            for name, _ in c.acre_suspend_info._fields_[1:]:
+                sums[name] = sums.get(name, 0) + getattr(values, name)
+        return sums
+
+    # ---- the rest of torch_memory_saver ----
+
+    @property
+    def memory_margin_bytes(self):
+        """Bytes of the card that allocations leave free, under acre.torch.use()."""
+        return self._margin
+
+    @memory_margin_bytes.setter
+    def memory_margin_bytes(self, count):
+        import torch
+
+        self._margin = int(count)
+        if not _use.is_used():
+            warnings.warn("memory_margin_bytes has no effect without acre.torch.use()", stacklevel=2)
+            return
+        device = torch.cuda.current_device()
+        _library.check(_plug.plug().acre_torch_open(device, None))
+        info = _library.make(c.acre_device_info)
+        _library.check(_library.lib().acre_device_get_info(_plug.plug().acre_torch_device(device), ctypes.byref(info)))
+        pool = ctypes.c_void_p()
+        _library.check(_plug.plug().acre_torch_pool_of(-1, device, ctypes.byref(pool)))
+        limit = max(1, info.total_bytes - self._margin) if self._margin else 0
+        _library.check(_library.lib().acre_pool_set_limits(pool, 0, limit))
+
+    def get_cpu_backup(self, tensor):
+        """Not supported: acre keeps its copies to itself."""
+        raise NotImplementedError("acre.saver has no get_cpu_backup: copy the tensor before pause")
+
+
+torch_memory_saver = TorchMemorySaver()
+region = torch_memory_saver.region
+disable = torch_memory_saver.disable
+cuda_graph = torch_memory_saver.cuda_graph
+pause = torch_memory_saver.pause
+resume = torch_memory_saver.resume
+
+
+@contextlib.contextmanager
+def configure_subprocess():
+    """A no-op: processes that use acre.saver need no preloaded library."""
+    yield

@@ -1,0 +1,61 @@
+"""Fixtures of the tests. They run on the soft device, or on the device that ACRE_DEVICE names."""
+
+import gc
+import os
+import subprocess
+import sys
+
+import pytest
+
+import acre
+
+MIB = 1 << 20
+
+
+def pytest_report_header():
+    from acre import _library
+
+    return f"acre {acre.version()}, {_library.path()}"
+
+
+@pytest.fixture
+def device():
+    """A device with 256 MiB if it is soft."""
+    gc.collect()
+    name = os.environ.get("ACRE_DEVICE", "soft")
+    options = {"soft_bytes": 256 * MIB} if name.startswith("soft") else {}
+    with acre.open(name, **options) as opened:
+        yield opened
+    gc.collect()
+
+
+@pytest.fixture
+def small(device):
+    """A device that a test can fill: the soft one of 256 MiB."""
+    if device.driver != "soft":
+        pytest.skip("needs a small device")
+    return device
+
+
+@pytest.fixture
+def run_python():
+    """Runs a program in a new interpreter; its exit status must be 0. Returns what it printed."""
+
+    def run(program, cuda=False, rc=0, **environment):
+        """cuda: the stand-in for NVIDIA's driver is found, so that the device is a GPU for acre."""
+        whole = {**os.environ, **environment}
+        if cuda:
+            soft = os.path.join(os.environ["ACRE_BUILD"], "soft")
+            whole.update(LD_LIBRARY_PATH=soft, ACRE_DEVICE="cuda")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=whole, timeout=120)
+        assert done.returncode == rc, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+@pytest.fixture
+def standin():
+    """Skips the test if the stand-in for NVIDIA's driver was not built."""
+    if not os.path.exists(os.path.join(os.environ.get("ACRE_BUILD", ""), "soft", "libcuda.so.1")):
+        pytest.skip("the stand-ins are not built")

@@ -1,0 +1,75 @@
+"""A small torch for the tests of acre.torch and acre.saver: bytes instead of tensors, on the stand-in.
+
+It has the parts of PyTorch that these modules use, under the same names and with the same order of calls:
+CUDAPluggableAllocator and its setters, MemPool, graphs, statistics that end in torch._C and throw under a
+pluggable allocator.
+"""
+
+import ctypes
+import threading
+
+from . import _C, backends, cuda
+from ._C import OutOfMemoryError
+from . import fake_driver as _driver
+
+__version__ = "2.11.0+fake"
+
+
+class version:
+    cuda = "13.0"
+
+
+class device:
+    def __init__(self, name):
+        _, _, number = str(name).partition(":")
+        self.index = int(number) if number else None
+
+
+class Tensor:
+    def __init__(self, count):
+        self._count, self._p, self._owner = count, None, _C.allocator
+        _C.init()
+        self._p = self._owner.malloc(count, _C.current_stream().cuda_stream)
+
+    def data_ptr(self):
+        return self._p
+
+    def fill_(self, value):
+        _driver.call("cuMemsetD8Async", _driver.device_pointer(self._p), ctypes.c_ubyte(value),
+                     ctypes.c_size_t(self._count), ctypes.c_void_p(_C.current_stream().cuda_stream))
+        return self
+
+    def bytes(self):
+        cuda.synchronize()
+        out = ctypes.create_string_buffer(self._count)
+        _driver.call("cuMemcpyDtoH_v2", out, _driver.device_pointer(self._p), ctypes.c_size_t(self._count))
+        return out.raw
+
+    def record_stream(self, stream):
+        self._owner.record_stream(self._p, stream.cuda_stream)
+
+    def __del__(self):
+        if self._p:
+            self._owner.free(self._p)
+
+
+def empty(count):
+    return Tensor(count)
+
+
+def backward(function):
+    """Runs a function as autograd does: in another thread, on this thread's stream."""
+    stream, results = _C.current_stream(), []
+
+    def work():
+        _C.tls.stream = stream
+        results.append(function())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def compile(model=None, *, mode=None, options=None, backend="inductor"):
+    return model

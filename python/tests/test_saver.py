@@ -1,0 +1,232 @@
+"""acre.saver: the behaviour of torch_memory_saver, on both ways: use(), and PyTorch's own allocator."""
+
+import pytest
+
+import torch_scripts
+
+pytestmark = torch_scripts.needs
+
+
+def run(script, **options):
+    """Runs a script on a card of 64 MiB."""
+    return torch_scripts.run(script, ACRE_SOFT_BYTES="64MiB", **options)
+
+
+BEGIN = """
+import acre, acre.torch, torch
+from acre.saver import torch_memory_saver as saver
+UNIT = 1 << 18       # the card has 256 of them
+def free_units():
+    torch.cuda.synchronize()
+    return torch.cuda.mem_get_info()[0] // UNIT
+"""
+WAYS = {"use": BEGIN + "acre.torch.use()\n", "mempool": BEGIN}
+
+
+@pytest.fixture(params=WAYS)
+def begin(request):
+    return WAYS[request.param]
+
+
+def test_pause_frees_the_card_and_resume_brings_addresses_back(begin):
+    run(begin + """
+plain = torch.empty(20 * UNIT).fill_(1)
+with saver.region():
+    t = torch.empty(100 * UNIT).fill_(2)
+where, before = t.data_ptr(), free_units()
+saver.pause()
+assert saver.is_paused() and free_units() >= before + 100, (before, free_units())
+assert saver.info()["released_bytes"] >= 100 * UNIT and saver.info()["kept_bytes"] == 0
+assert plain.bytes()[-1] == 1, "other memory stays"
+other = torch.empty(100 * UNIT).fill_(3)       # serves others meanwhile
+del other
+torch.cuda.empty_cache()
+saver.resume()
+assert not saver.is_paused() and t.data_ptr() == where
+assert t.fill_(4).bytes()[-1] == 4
+""")
+
+
+def test_backup_keeps_contents(begin):
+    run(begin + """
+with saver.region(tag="weights", enable_cpu_backup=True):
+    kept = torch.empty(10 * UNIT).fill_(7)
+with saver.region(tag="weights"):
+    dropped = torch.empty(10 * UNIT).fill_(8)
+saver.pause("weights")
+assert 10 * UNIT <= saver.info("weights")["kept_bytes"] < 20 * UNIT, saver.info("weights")
+saver.resume("weights")
+assert set(kept.bytes()[::4001]) == {7}
+assert dropped.fill_(9).bytes()[0] == 9
+for retained in (True, False):
+    saver.retain = retained
+    saver.pause("weights"); saver.resume("weights")
+    assert set(kept.bytes()[::4001]) == {7}
+""")
+
+
+def test_tags_pause_and_resume_one_by_one(begin):
+    run(begin + """
+with saver.region(tag="weights", enable_cpu_backup=True):
+    weights = torch.empty(40 * UNIT).fill_(1)
+with saver.region(tag="kv cache/1"):
+    kv = torch.empty(40 * UNIT).fill_(2)
+start = free_units()
+saver.pause("kv cache/1")
+assert start + 40 <= free_units() < start + 80
+assert weights.bytes()[0] == 1
+saver.pause("weights")
+assert free_units() >= start + 80
+saver.pause()                       # both are: a no-op
+saver.resume("weights")
+assert saver.is_paused("kv cache/1") and not saver.is_paused("weights")
+assert weights.bytes()[0] == 1
+saver.resume()
+saver.resume()                      # a no-op
+assert kv.fill_(3).bytes()[0] == 3 and free_units() == start
+saver.pause("never used"); saver.resume("never used")
+""")
+
+
+def test_regions_of_a_paused_tag_refuse(begin):
+    said = run(begin + """
+with saver.region("a"):
+    t = torch.empty(4 * UNIT)
+saver.pause("a")
+with saver.region("a"):
+    torch.empty(4 * UNIT)
+""", fails=True)
+    assert "'a' is paused" in said
+
+
+def test_tensors_can_be_freed_while_they_are_away(begin):
+    run(begin + """
+with saver.region():
+    t, u = torch.empty(30 * UNIT), torch.empty(30 * UNIT)
+saver.pause()
+del t
+saver.resume()
+u.fill_(1)
+assert u.bytes()[0] == 1
+""")
+
+
+def test_disable_leaves_the_region(begin):
+    run(begin + """
+with saver.region():
+    t = torch.empty(30 * UNIT)
+    with saver.disable():
+        stays = torch.empty(30 * UNIT).fill_(5)
+    u = torch.empty(30 * UNIT)
+before = free_units()
+saver.pause()
+assert before + 60 <= free_units() < before + 90, (before, free_units())
+assert stays.bytes()[0] == 5
+saver.resume()
+""")
+
+
+def test_graphs_stay_valid(begin):
+    run(begin + """
+g = torch.cuda.CUDAGraph()
+source = torch.empty(UNIT).fill_(1)
+with saver.cuda_graph(g, tag="graph"):
+    out = torch.empty(20 * UNIT).fill_(5)
+    scratch = torch.empty(20 * UNIT).fill_(6)
+    del scratch
+g.replay()
+assert set(out.bytes()[::4001]) == {5}
+before = free_units()
+saver.pause("graph")
+assert free_units() >= before + 40, (before, free_units())
+saver.resume("graph")
+g.replay()
+assert set(out.bytes()[::4001]) == {5} and source.bytes()[0] == 1
+g.reset()
+""")
+
+
+def test_graphs_may_name_a_pool(begin):
+    """As engines call it, which pass the same pool for all their graphs."""
+    run(begin + """
+handle = torch.cuda.graph_pool_handle()
+g = torch.cuda.CUDAGraph()
+with saver.cuda_graph(cuda_graph=g, pool=handle, stream=torch.cuda.Stream()):
+    out = torch.empty(20 * UNIT).fill_(5)
+saver.pause()
+saver.resume()
+g.replay()
+assert set(out.bytes()[::4001]) == {5}
+g.reset()
+""")
+
+
+def test_resume_on_a_full_card_can_be_repeated(begin):
+    run(begin + """
+with saver.region(enable_cpu_backup=True):
+    t = torch.empty(150 * UNIT).fill_(9)
+saver.pause()
+filler = torch.empty(180 * UNIT)
+try:
+    saver.resume()
+    raise SystemExit("no error")
+except acre.OutOfMemory as error:
+    assert error.name == "ACRE_E_DEVICE_MEMORY", error
+assert saver.is_paused()
+del filler
+saver.resume()
+assert set(t.bytes()[::4001]) == {9}
+""")
+
+
+def test_two_engines_take_turns(begin):
+    """As in reinforcement learning: training and generation have the card one after the other."""
+    run(begin + """
+with saver.region("training", enable_cpu_backup=True):
+    optimizer = torch.empty(150 * UNIT).fill_(1)
+saver.pause("training")
+with saver.region("rollout", enable_cpu_backup=True):
+    weights = torch.empty(100 * UNIT).fill_(2)
+with saver.region("kv"):
+    kv = torch.empty(60 * UNIT)
+for step in range(3):
+    saver.pause("rollout"); saver.pause("kv")
+    saver.resume("training")
+    assert optimizer.bytes()[0] == step + 1
+    optimizer.fill_(step + 2)
+    saver.pause("training")
+    saver.resume("rollout"); saver.resume("kv")
+    assert weights.bytes()[-1] == 2
+    kv.fill_(step)
+""")
+
+
+def test_the_rest_of_the_interface_is_there(begin):
+    out = run(begin + """
+import acre.saver
+assert saver.enabled and acre.saver.torch_memory_saver is saver
+saver.hook_mode = "preload"
+with acre.saver.configure_subprocess():
+    pass
+with acre.saver.region("x"):
+    t = torch.empty(UNIT)
+acre.saver.pause("x"); acre.saver.resume("x")
+try:
+    saver.get_cpu_backup(t)
+except NotImplementedError as error:
+    print("refused:", error)
+""")
+    assert out.startswith("refused: acre.saver has no get_cpu_backup")
+
+
+def test_margin_leaves_memory_free():
+    run(WAYS["use"] + """
+saver.memory_margin_bytes = 200 * UNIT
+try:
+    torch.empty(100 * UNIT)
+    raise SystemExit("no error")
+except torch.OutOfMemoryError:
+    pass
+saver.memory_margin_bytes = 0
+torch.empty(100 * UNIT)
+""")

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""acre.torch and acre.saver with the installed PyTorch, on this machine's GPU.
+
+    torch_suite.py [BUILD] [--work FOLDER] [--only NAME,...] [--output FILE]
+
+BUILD is a build folder of acre (default: build/gpu, else build), with libacre.so, libacre_torch.so and
+python/. FOLDER has work.py, which is called as `work.py LABEL native frag,gpt` and prints a line for each
+case; without it, these figures are left out. Each case of torch_cases.py runs in a process of its own, on
+each of its ways. Cases that neither measure a time nor need the whole card run beside each other.
+
+Prints a line for each case, a table of figures, and "passed P failed F skipped S" last. FILE gets all of it
+as JSON. Exit status: 1 if a case failed, 77 without PyTorch or a GPU that it can use.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+SKIPPED = 77
+CASE_SECONDS = 100
+AT_ONCE = 4
+
+# Case, ways, and whether its time or the memory of the whole card counts: then it runs alone.
+CASES = [
+    ("graph", ["use", "pool"], False),
+    ("shared_graphs", ["use"], False),
+    ("graphed_callables", ["use"], False),
+    ("checkpoint", ["use"], False),
+    ("dataloader", ["use"], False),
+    ("streams", ["use"], False),
+    ("cudnn_benchmark", ["use"], False),
+    ("backward_pool", ["use", "pool"], False),
+    ("statistics", ["use"], False),
+    ("snapshot", ["use"], False),
+    ("compiled", ["use", "pool"], False),
+    ("out_of_memory", ["use", "pool"], True),
+    ("saver", ["use", "pool"], True),
+]
+WAYS = ["native", "expandable", "use"]
+
+# What runs a script with acre as the allocator of PyTorch, without a change to it.
+UNDER_ACRE = ("import runpy, sys, acre.torch; acre.torch.use(); sys.argv = sys.argv[1:]; "
+              "runpy.run_path(sys.argv[0], run_name='__main__')")
+
+GPT = re.compile(r"gpt: step median ([0-9.]+) ms, .*all losses (\w+);")
+FRAG = re.compile(r"frag: \d+ steps .* in ([0-9.]+) s, losses (\w+);.*torch reserved (\d+) MiB, allocated (\d+) MiB")
+
+
+def has_torch():
+    """Returns whether PyTorch is installed and finds the GPU."""
+    code = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def run(args, command, way):
+    """Runs Python; returns its exit status, output and seconds."""
+    environment = dict(os.environ, PYTHONPATH=str(args.build / "python"))
+    environment["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # for results that are the same in each run
+    if way == "expandable":
+        environment["PYTORCH_CUDA_ALLOC_CONF"] = environment["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
+    start = time.monotonic()
+    try:
+        done = subprocess.run([sys.executable, *command], env=environment, timeout=CASE_SECONDS, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        status, output = done.returncode, done.stdout
+    except subprocess.TimeoutExpired as error:
+        status, output = "timeout", str(error.stdout or "")
+    return status, output, time.monotonic() - start
+
+
+def run_case(args, case, way):
+    """Returns the result of one case on one way."""
+    status, output, seconds = run(args, [str(HERE / "torch_cases.py"), case, way], way)
+    result = {"case": case, "way": way, "good": status == 0, "seconds": round(seconds, 1)}
+    if status == 0:
+        # Libraries may print warnings behind it.
+        result["figures"] = json.loads(next(l for l in reversed(output.splitlines()) if l.startswith("{")))
+    else:
+        result["said"] = output[-3000:]
+    print(f"{result['case']:20}{way:12}{'ok' if result['good'] else 'FAILED':8}{seconds:6.1f} s", flush=True)
+    if status != 0:
+        print(output[-3000:], flush=True)
+    return result
+
+
+def run_cases(args):
+    """Runs all cases; those that need the card for themselves come last."""
+    jobs = [(case, way, alone) for case, ways, alone in CASES for way in ways if args.wants(case)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        results = list(pool.map(lambda job: run_case(args, job[0], job[1]), [j for j in jobs if not j[2]]))
+    return results + [run_case(args, case, way) for case, way, alone in jobs if alone]
+
+
+def run_work(args):
+    """Runs gpt and frag of work.py on every way. Their losses must be the same to the last bit."""
+    results = []
+    for way in WAYS if args.work and args.wants("work") else []:
+        script = [str(args.work / "work.py"), way, "native", "frag,gpt"]
+        status, output, seconds = run(args, ["-c", UNDER_ACRE, *script] if way == "use" else script, way)
+        gpt, frag = GPT.search(output), FRAG.search(output)
+        result = {"case": "work", "way": way, "good": status == 0 and bool(gpt and frag), "seconds": round(seconds, 1)}
+        if result["good"]:
+            result["figures"] = {
+                "gpt_step_ms": float(gpt[1]), "gpt_losses": gpt[2], "frag_seconds": float(frag[1]),
+                "frag_losses": frag[2], "frag_held_mib": int(frag[3]), "frag_live_mib": int(frag[4])}
+        print(output if not result["good"] else f"{'work':20}{way:12}ok      {seconds:6.1f} s", flush=True)
+        results.append(result)
+    for key in ("gpt_losses", "frag_losses"):
+        values = {r["figures"][key] for r in results if r["good"]}
+        if len(values) > 1:
+            print(f"work: FAILED: {key} differ: {values}", flush=True)
+            results[-1]["good"] = False
+    return results
+
+
+def print_table(results):
+    """Prints the figures that are measured on several ways."""
+    native = {r["case"]: r["figures"] for r in results if r["way"] == "native" and r["good"]}
+    for result in results:
+        figures, base = result.get("figures", {}), native.get(result["case"], {})
+        if "gpt_step_ms" in figures:
+            print(f"{result['way']:12}GPT step {figures['gpt_step_ms']:.2f} ms "
+                  f"({figures['gpt_step_ms'] / base.get('gpt_step_ms', figures['gpt_step_ms']):.3f} x native); "
+                  f"random lengths {figures['frag_seconds']:.2f} s "
+                  f"({figures['frag_seconds'] / base.get('frag_seconds', figures['frag_seconds']):.3f} x), "
+                  f"peak / live {figures['frag_held_mib'] / max(1, figures['frag_live_mib']):.3f}")
+        elif figures.get("works") is False:
+            print(f"{result['way']:12}{result['case']} does not work: {figures['said']}")
+        elif result["case"] == "saver" and figures:
+            print(f"{result['way']:12}saver, {figures['gib']} GiB: " + ", ".join(
+                f"{name} {value}" for name, value in figures.items() if name != "gib"))
+
+
+def main():
+    """Runs everything."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", nargs="?", type=pathlib.Path)
+    parser.add_argument("--work", type=pathlib.Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--output")
+    args = parser.parse_args()
+    if args.build is None:
+        args.build = next((b for b in (ROOT / "build" / "gpu", ROOT / "build") if (b / "python").is_dir()), ROOT / "build")
+    args.build = args.build.resolve()
+    names = set(filter(None, args.only.split(",")))
+    args.wants = lambda name: not names or name in names
+    if not has_torch():
+        print("torch_suite: PyTorch with a usable GPU is not installed\npassed 0 failed 0 skipped 1")
+        return SKIPPED
+    start = time.monotonic()
+    results = run_work(args) + run_cases(args)
+    print()
+    print_table(results)
+    failed = [f"{r['case']} ({r['way']})" for r in results if not r["good"]]
+    print(f"\n{time.monotonic() - start:.0f} s" + ("; failed: " + ", ".join(failed) if failed else ""))
+    print(f"passed {len(results) - len(failed)} failed {len(failed)} skipped 0")
+    if args.output:
+        with open(args.output, "w", encoding="utf-8") as out:
+            json.dump(results, out, indent=2)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
