@@ -10,10 +10,11 @@
 # ctest_step, memcheck_step and bench_step; each adds one line to the table.
 #
 # If TORCH_DIR names a folder with work.py and acre_torch.c, the area pool also compares PyTorch on acre
-# with PyTorch on its default allocator. The area torch runs that comparison only.
+# with PyTorch on its default allocator. The area torch runs that comparison only. The area plug runs
+# tests/gpu/torch_suite.py, with work.py if TORCH_DIR has it.
 set -uo pipefail
 
-areas=(ground kinds grow pool heap plan suspend cuda run)
+areas=(ground kinds grow pool heap plan suspend cuda run python)
 AREA_SECONDS=360
 # Time for the rounds of the PyTorch comparison, and the limit for the whole comparison.
 TORCH_SECONDS=280
@@ -71,6 +72,11 @@ area_torch() {
     torch_step "torch"
 }
 
+# acre.torch and acre.saver with the installed PyTorch. Does not run by default: not every machine has it.
+area_plug() {
+    suite_step "torch suite"
+}
+
 # Malloc and free inside kernels. Unit tests are left out: they run on the soft device, where all kernels
 # of test_gpu_heap run too. memcheck does not see memory that is mapped after a kernel began, so it does
 # not run programs whose kernels wait for such memory. It runs one form of the kernels: with all three, and
@@ -93,13 +99,13 @@ area_plan() {
     bench_step plan
 }
 
-# Memory that leaves the device and comes back, and sparse ranges. `acre suspend` of other programs is in the
-# area run.
+# Memory that leaves the device and comes back, sparse ranges, and `acre suspend` of other programs.
 area_suspend() {
     ctest_step "tests" 'unit|api|fault|model|examples|gpu' "$about_suspend"
     memcheck_step "memcheck" 'api|examples|gpu' 'test_(gpu_)?suspend$|test_spill|test_sparse|suspend$|kv_cache'
     bench_step suspend
     bench_step range
+    script_step "programs" python3 tests/gpu/suspend_programs.py "$build"
 }
 
 # CUDA's own calls, in three parts. The stand-in libraries, which need no GPU. The stand-ins' tests on
@@ -115,7 +121,13 @@ area_cuda() {
 
 # Programs that cannot be changed, under `acre run`.
 area_run() {
-    run_step "programs"
+    script_step "programs" bash tests/gpu/run_programs.sh "$build"
+}
+
+# Python: CuPy, Numba and JAX on acre, and models of PyTorch with each allocator.
+area_python() {
+    script_step "frameworks" python3 tests/gpu/python_suite.py "$build"
+    script_step "models" python3 tests/gpu/models/models_compare.py "$build"
 }
 
 # ---- steps ---------------------------------------------------------------------------------------
@@ -135,12 +147,14 @@ area_seconds() {
 # Prints a pattern of the tests that the area excludes. Names of heap tests match other areas' patterns by
 # chance (oom in room, grow in grows), so only the area heap runs them and a failure is reported once. The
 # area ground runs all tests that no other area runs; with more it would exceed its time limit. The area
-# pool excludes the longest tests that use the soft device only.
+# pool excludes the longest tests that use the soft device only, the area suspend one that takes four minutes
+# on a GPU.
 left_out() {
     case $area in
     heap) echo '^$' ;;
     ground) echo "heap|plan|bench|cli_demo|cli_replay|$about_kinds|$about_grow|$about_pool|$about_plan|$about_suspend" ;;
     pool) echo 'heap|model|plants|counted|sandbox|races' ;;
+    suspend) echo 'heap|counted_spill' ;;
     *) echo heap ;;
     esac
 }
@@ -207,10 +221,12 @@ sanitizer_step() {
     row "$what" "$passed" "$failed" "$skipped" $((SECONDS - begin))
 }
 
-# run_step WHAT: tests/gpu/run_programs.sh, which prints its own counts.
-run_step() {
-    local what=$1 begin=$SECONDS log=$build/run_programs.log passed failed skipped
-    bash "$root/tests/gpu/run_programs.sh" "$build" 2>&1 | tee "$log"
+# script_step WHAT COMMAND...: runs a program whose last line is "passed P failed F skipped S".
+script_step() {
+    local what=$1 begin=$SECONDS log passed failed skipped
+    shift
+    log=$build/$area-${what// /_}.log
+    "$@" 2>&1 | tee "$log"
     read -r passed failed skipped < <(sed -n 's/^passed \([0-9]*\) failed \([0-9]*\) skipped \([0-9]*\)$/\1 \2 \3/p' "$log")
     row "$what" "${passed:-0}" "${failed:-1}" "${skipped:-0}" $((SECONDS - begin))
 }
@@ -291,6 +307,18 @@ torch_step() {
     77) row "$what" 0 0 1 $((SECONDS - begin)) ;;
     *) row "$what" 0 1 0 $((SECONDS - begin)) ;;
     esac
+}
+
+# suite_step WHAT: tests/gpu/torch_suite.py, whose last line has its counts. The JSON goes to
+# build/gpu/torch-suite.json and, if OUT names a folder, there too.
+suite_step() {
+    local what=$1 begin=$SECONDS log=$build/torch_suite.log file=$build/torch-suite.json passed failed skipped
+    local -a options=("$build" --output "$file")
+    [ ! -f "${TORCH_DIR:-}/work.py" ] || options+=(--work "$TORCH_DIR")
+    python3 tests/gpu/torch_suite.py "${options[@]}" 2>&1 | tee "$log"
+    [ -z "${OUT:-}" ] || [ ! -f "$file" ] || cp "$file" "$OUT/"
+    read -r passed failed skipped < <(sed -n 's/^passed \([0-9]*\) failed \([0-9]*\) skipped \([0-9]*\)$/\1 \2 \3/p' "$log")
+    row "$what" "${passed:-0}" "${failed:-1}" "${skipped:-0}" $((SECONDS - begin))
 }
 
 # bench_step SUITE [OPTION...]: runs a benchmark suite and prints its figures. The JSON goes to
