@@ -1,0 +1,208 @@
+/* Devices, streams and events as C++ objects. Part of acre.hpp.
+ *
+ * Each kind of object has two types. An owner (acre::device, acre::stream, acre::pool, ...)
+ * destroys its object; it can be moved, not copied. A reference (acre::device_ref,
+ * acre::stream_ref, acre::pool_ref, ...) is a handle of the C API with methods; it is copied freely
+ * and owns nothing. Functions take references, and owners convert to them. `get()` returns the
+ * handle for C calls. */
+#ifndef ACRE_CPP_DEVICE_HPP
+#define ACRE_CPP_DEVICE_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "../copy.h"
+#include "../device.h"
+#include "../stream.h"
+#include "error.hpp"
+#include "owner.hpp"
+
+namespace acre {
+
+/* A stream of acre or of CUDA (cudaStream_t, CUstream). The default is CUDA's legacy stream. */
+class stream_ref {
+  public:
+    constexpr stream_ref() noexcept = default;
+    constexpr stream_ref(acre_stream stream) noexcept : stream_(stream) {
+    }
+    constexpr stream_ref(std::nullptr_t) noexcept {
+    }
+    stream_ref(int) = delete;
+
+    constexpr acre_stream get() const noexcept {
+        return stream_;
+    }
+    friend constexpr bool operator==(stream_ref a, stream_ref b) noexcept {
+        return a.stream_ == b.stream_;
+    }
+    friend constexpr bool operator!=(stream_ref a, stream_ref b) noexcept {
+        return a.stream_ != b.stream_;
+    }
+
+  private:
+    acre_stream stream_ = nullptr;
+};
+
+/* An open device that something else keeps open. */
+class device_ref {
+  public:
+    constexpr device_ref() noexcept = default;
+    constexpr device_ref(acre_device *device) noexcept : device_(device) {
+    }
+    constexpr acre_device *get() const noexcept {
+        return device_;
+    }
+
+    acre_device_info info() const {
+        acre_device_info info = {};
+        info.struct_size = sizeof info;
+        check(acre_device_get_info(device_, &info));
+        return info;
+    }
+    acre_device_stats stats() const {
+        acre_device_stats stats = {};
+        stats.struct_size = sizeof stats;
+        check(acre_device_get_stats(device_, &stats));
+        return stats;
+    }
+    /* Waits for all work that this process has queued on the device. */
+    void sync() const {
+        check(try_sync().status());
+    }
+    result<void> try_sync() const noexcept {
+        return acre_device_sync(device_);
+    }
+    /* Releases idle memory to the driver. */
+    void trim() const {
+        check(try_trim().status());
+    }
+    result<void> try_trim() const noexcept {
+        return acre_trim(device_);
+    }
+    void sync(stream_ref stream) const {
+        check(try_sync(stream).status());
+    }
+    result<void> try_sync(stream_ref stream) const noexcept {
+        return acre_stream_sync(device_, stream.get());
+    }
+
+    /* Copies bytes between any kinds of memory, in stream order (acre_copy). */
+    void copy(void *to, const void *from, size_t bytes, stream_ref stream) const {
+        check(try_copy(to, from, bytes, stream).status());
+    }
+    result<void> try_copy(void *to, const void *from, size_t bytes,
+                          stream_ref stream) const noexcept {
+        return acre_copy(device_, to, from, bytes, stream.get());
+    }
+    /* Sets bytes of any memory, in stream order (acre_fill). */
+    void fill(void *to, uint8_t value, size_t bytes, stream_ref stream) const {
+        check(try_fill(to, value, bytes, stream).status());
+    }
+    result<void> try_fill(void *to, uint8_t value, size_t bytes, stream_ref stream) const noexcept {
+        return acre_fill(device_, to, value, bytes, stream.get());
+    }
+
+    friend constexpr bool operator==(device_ref a, device_ref b) noexcept {
+        return a.device_ == b.device_;
+    }
+    friend constexpr bool operator!=(device_ref a, device_ref b) noexcept {
+        return a.device_ != b.device_;
+    }
+
+  private:
+    acre_device *device_ = nullptr;
+};
+
+namespace detail {
+struct close_device {
+    void operator()(acre_device *device) const noexcept {
+        acre_close(device);
+    }
+};
+} // namespace detail
+
+/* Opens a device, and closes it when the object is destroyed. Objects of the device must not be
+ * used after its last close: declare the device first, so that it is destroyed last. */
+class device : public detail::owner<device_ref, detail::close_device> {
+  public:
+    /* `name` is "cuda", "cuda:1", "soft" or "auto", as with acre_open. */
+    explicit device(const char *name = nullptr, const acre_open_options *options = nullptr)
+        : device(try_open(name, options).value()) {
+    }
+    /* Takes over one open of a device, which the destructor closes. */
+    static device adopt(acre_device *handle) noexcept {
+        return device(owner(handle));
+    }
+    static result<device> try_open(const char *name = nullptr,
+                                   const acre_open_options *options = nullptr) noexcept {
+        acre_device *handle = nullptr;
+        acre_status status = acre_open(name, options, &handle);
+        if (status != ACRE_OK)
+            return status;
+        return adopt(handle);
+    }
+
+  private:
+    explicit device(owner &&other) noexcept : owner(std::move(other)) {
+    }
+};
+
+/* A stream that acre creates and destroys. */
+class stream {
+  public:
+    /* `flags`: ACRE_STREAM_*. */
+    explicit stream(device_ref device, uint32_t flags = ACRE_STREAM_DEFAULT)
+        : stream(try_create(device, flags).value()) {
+    }
+    static result<stream> try_create(device_ref device,
+                                     uint32_t flags = ACRE_STREAM_DEFAULT) noexcept {
+        acre_stream handle = nullptr;
+        acre_status status = acre_stream_create(device.get(), flags, &handle);
+        if (status != ACRE_OK)
+            return status;
+        return stream(device, handle);
+    }
+    stream(stream &&other) noexcept : device_(other.device_), handle_(other.release()) {
+    }
+    stream &operator=(stream &&other) noexcept {
+        stream moved(std::move(other));
+        std::swap(device_, moved.device_);
+        std::swap(handle_, moved.handle_);
+        return *this;
+    }
+    ~stream() {
+        acre_stream_destroy(device_.get(), handle_);
+    }
+
+    acre_stream get() const noexcept {
+        return handle_;
+    }
+    operator stream_ref() const noexcept {
+        return handle_;
+    }
+    device_ref device() const noexcept {
+        return device_;
+    }
+    /* Waits on the host until all work queued on the stream is done. */
+    void sync() const {
+        check(try_sync().status());
+    }
+    result<void> try_sync() const noexcept {
+        return acre_stream_sync(device_.get(), handle_);
+    }
+    /* Gives up ownership: the caller calls acre_stream_destroy. */
+    acre_stream release() noexcept {
+        return std::exchange(handle_, nullptr);
+    }
+
+  private:
+    stream(device_ref device, acre_stream handle) noexcept : device_(device), handle_(handle) {
+    }
+    device_ref device_;
+    acre_stream handle_;
+};
+
+} // namespace acre
+
+#endif

@@ -1,0 +1,142 @@
+/* Pools as C++ objects: allocation in stream order. Part of acre.hpp. */
+#ifndef ACRE_CPP_POOL_HPP
+#define ACRE_CPP_POOL_HPP
+
+#include "../pool.h"
+#include "device.hpp"
+
+namespace acre {
+
+/* A pool that something else owns, such as a device's default pool. */
+class pool_ref {
+  public:
+    constexpr pool_ref() noexcept = default;
+    constexpr pool_ref(acre_pool *pool) noexcept : pool_(pool) {
+    }
+    /* The default pool of a device for a kind of memory. */
+    static pool_ref default_of(device_ref device, acre_kind kind = ACRE_KIND_DEVICE) {
+        return try_default_of(device, kind).value();
+    }
+    static result<pool_ref> try_default_of(device_ref device,
+                                           acre_kind kind = ACRE_KIND_DEVICE) noexcept {
+        acre_pool *pool = nullptr;
+        acre_status status = acre_pool_default(device.get(), kind, &pool);
+        if (status != ACRE_OK)
+            return status;
+        return pool_ref(pool);
+    }
+    constexpr acre_pool *get() const noexcept {
+        return pool_;
+    }
+
+    /* Allocates a block for work of `stream` (acre_pool_alloc). `alignment` is 0 (for 256) or a
+     * power of two. NULL for 0 bytes. */
+    [[nodiscard]] void *allocate(size_t bytes, stream_ref stream, size_t alignment = 0) const {
+        void *p = nullptr;
+        check(acre_pool_alloc(pool_, bytes, alignment, stream.get(), &p));
+        return p;
+    }
+    result<void *> try_allocate(size_t bytes, stream_ref stream,
+                                size_t alignment = 0) const noexcept {
+        void *p = nullptr;
+        acre_status status = acre_pool_alloc(pool_, bytes, alignment, stream.get(), &p);
+        if (status != ACRE_OK)
+            return status;
+        return p;
+    }
+    /* Frees a block in stream order (acre_pool_free). NULL is a no-op. */
+    void deallocate(void *p, stream_ref stream) const {
+        check(acre_pool_free(pool_, p, stream.get()));
+    }
+    result<void> try_deallocate(void *p, stream_ref stream) const noexcept {
+        return acre_pool_free(pool_, p, stream.get());
+    }
+    /* Records that work queued on `stream` so far uses a block (acre_pool_record_use). */
+    void record_use(void *p, stream_ref stream) const {
+        check(try_record_use(p, stream).status());
+    }
+    result<void> try_record_use(void *p, stream_ref stream) const noexcept {
+        return acre_pool_record_use(pool_, p, stream.get());
+    }
+    bool owns(const void *p) const noexcept {
+        return acre_pool_owns(pool_, p) != 0;
+    }
+    size_t usable_size(const void *p) const noexcept {
+        return acre_pool_usable_size(pool_, p);
+    }
+    /* Adds physical memory until the pool holds `bytes`. */
+    void reserve(uint64_t bytes) const {
+        check(try_reserve(bytes).status());
+    }
+    result<void> try_reserve(uint64_t bytes) const noexcept {
+        return acre_pool_reserve(pool_, bytes);
+    }
+    /* Releases free memory until the pool holds at most `keep_bytes`. */
+    void trim(uint64_t keep_bytes = 0) const {
+        check(try_trim(keep_bytes).status());
+    }
+    result<void> try_trim(uint64_t keep_bytes = 0) const noexcept {
+        return acre_pool_trim(pool_, keep_bytes);
+    }
+    /* Limits live and cached bytes (acre_pool_set_limits); 0: no limit. */
+    void set_limits(uint64_t soft_limit_bytes, uint64_t limit_bytes) const {
+        check(acre_pool_set_limits(pool_, soft_limit_bytes, limit_bytes));
+    }
+    acre_pool_stats stats() const {
+        acre_pool_stats stats = {};
+        stats.struct_size = sizeof stats;
+        check(acre_pool_get_stats(pool_, &stats));
+        return stats;
+    }
+
+    friend constexpr bool operator==(pool_ref a, pool_ref b) noexcept {
+        return a.pool_ == b.pool_;
+    }
+    friend constexpr bool operator!=(pool_ref a, pool_ref b) noexcept {
+        return a.pool_ != b.pool_;
+    }
+
+  private:
+    acre_pool *pool_ = nullptr;
+};
+
+namespace detail {
+struct destroy_pool {
+    void operator()(acre_pool *pool) const noexcept {
+        acre_pool_destroy(pool, nullptr, nullptr);
+    }
+};
+} // namespace detail
+
+/* A pool of its own. Blocks that are live when it is destroyed leak, and the log says so. */
+class pool : public detail::owner<pool_ref, detail::destroy_pool> {
+  public:
+    explicit pool(device_ref device, const acre_pool_options &options = {})
+        : pool(try_create(device, options).value()) {
+    }
+    explicit pool(device_ref device, acre_kind kind) : pool(device, of_kind(kind)) {
+    }
+    /* struct_size may be 0: C++ sets it. */
+    static result<pool> try_create(device_ref device, acre_pool_options options = {}) noexcept {
+        acre_pool *handle = nullptr;
+        if (!options.struct_size)
+            options.struct_size = sizeof options;
+        acre_status status = acre_pool_create(device.get(), &options, &handle);
+        if (status != ACRE_OK)
+            return status;
+        return pool(owner(handle));
+    }
+
+  private:
+    static acre_pool_options of_kind(acre_kind kind) noexcept {
+        acre_pool_options options = {};
+        options.kind = kind;
+        return options;
+    }
+    explicit pool(owner &&other) noexcept : owner(std::move(other)) {
+    }
+};
+
+} // namespace acre
+
+#endif
