@@ -50,6 +50,7 @@ test: ## build and run the tests of one preset: make test PRESET=tsan
 test-all: ## the tests of every preset, with a table at the end
 	@scripts/deps $(call needs,$(PRESETS)) test abi
 	@scripts/deps page browser || echo "Continuing without pages of acre report, or a browser for their tests."
+	@scripts/deps numba || echo "Continuing without Numba's own tests."
 	@scripts/run-tests $(PRESETS) -- $(ARGS)
 
 bench: all ## measure

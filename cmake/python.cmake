@@ -27,3 +27,21 @@ endif()
 
 add_custom_target(acre_python ALL DEPENDS ${python_copies})
 add_dependencies(acre_product acre_python acre_python_native)
+
+# acre_plug(NAME SOURCE...): a library whose functions PyTorch or CuPy calls; the package gives it their
+# addresses. It needs no header of theirs, and, installed, no path: the package loads libacre.so first.
+# nodelete: they free blocks until the process ends.
+function(acre_plug name)
+    add_library(${name} SHARED ${ARGN})
+    target_include_directories(${name} PUBLIC python/native PRIVATE include)
+    target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
+    target_link_options(${name} PRIVATE LINKER:-z,nodelete LINKER:--as-needed)
+    target_link_libraries(${name} PRIVATE acre_flags acre_shared)
+    add_dependencies(acre_product ${name})
+    if(ACRE_INSTALL)
+        install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    endif()
+endfunction()
+file(GLOB torch_sources CONFIGURE_DEPENDS python/native/torch_*.c)
+acre_plug(acre_torch ${torch_sources})
+acre_plug(acre_cupy python/native/cupy_plug.c)

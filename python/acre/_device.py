@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from . import _declarations as c
+from ._closing import Closing
 from ._library import Error, check, lib, make
 from ._memory import Allocation, Array, Exports, Memory
 from ._transfer import copy, copy_2d, fill
@@ -67,7 +68,7 @@ def device_count(driver: str = "cuda") -> int:
     return count.value
 
 
-class Device:
+class Device(Closing):
     """A GPU, or a soft device. acre.open() returns one; `with` and close() close it.
 
     Everything else begins here: device.empty((3, 4), "float32"), device.pool(), device.vec("float32").
@@ -138,17 +139,6 @@ class Device:
         self._is_open = False  # whatever acre_close returns
         if status != c.ACRE_E_HANDLE:  # something else closed it
             check(lib().acre_close(handle))
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        try:
-            self.close()
-        except BufferError:
-            if kind is None:
-                raise
-            # An exception has priority. It may hold the export itself; the garbage collector closes the device.
 
     def __del__(self) -> None:
         # acre makes no driver call at exit. In a forked child every call fails.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Optional
+from typing import Optional
 
+from ._closing import Closing
 from ._device import Device
 from ._library import Error
 from ._memory import Exports
 
 
-class Handle:
+class Handle(Closing):
     """An object of the library. `with` and close() destroy it, and so does the garbage collector."""
 
     device: Device
@@ -53,17 +54,6 @@ class Handle:
         except Error:
             self._handle = handle
             raise
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        try:
-            self.close()
-        except BufferError:
-            if kind is None:
-                raise
-            # An exception has priority. It may hold the export itself; the garbage collector closes the object.
 
     def __del__(self) -> None:
         # acre frees nothing at exit, and the modules that this needs may be gone.

@@ -83,7 +83,10 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
         return 1
 
     def initialize(self) -> None:
-        """Opens the context's device. Numba calls it whenever the context becomes current."""
+        """A no-op: Numba calls it whenever a context becomes current, also one that never allocates."""
+
+    def _open(self):
+        """Opens the context's device, once."""
         if self._pool:
             return
         device, pool = ctypes.c_void_p(), ctypes.c_void_p()
@@ -98,7 +101,7 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
 
     def memalloc(self, size: int) -> Any:
         """Allocates device memory and returns a MemoryPointer."""
-        self.initialize()
+        self._open()
         p = ctypes.c_void_p()
         status = self._take(size, p)
         if status in _library.MEMORY:
@@ -164,7 +167,7 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
 
     def get_memory_info(self):
         """Free and total bytes of the device. Memory that the pool holds for reuse counts as free."""
-        self.initialize()
+        self._open()
         info, pool = make(c.acre_device_info), make(c.acre_pool_stats)
         check(lib().acre_device_get_info(self._device, ctypes.byref(info)))
         check(lib().acre_pool_get_stats(self._pool, ctypes.byref(pool)))

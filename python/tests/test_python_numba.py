@@ -38,7 +38,7 @@ def fixture_context(request, monkeypatch):
     monkeypatch.setenv("ACRE_NUMBA_ORDER", request.param)
     fake_numba.set_memory_manager(Soft)
     context = fake_numba.Context()
-    context.memory_manager.initialize()
+    context.memory_manager.get_memory_info()  # opens the device
     before = live()
     yield context
     gc.collect()
