@@ -19,7 +19,7 @@ ARGS ?=
 # The groups of scripts/deps that presets need.
 needs = build $(if $(filter OFF,$(TOOL)),,tool) $(if $(filter asan tsan,$(1)),clang)
 
-.PHONY: all configured cross-configured examples demo test test-all bench heap-table lint format wheel abi coverage docs measurements install uninstall clean help
+.PHONY: all configured cross-configured examples demo test test-all bench heap-table lint format wheel dist abi coverage docs measurements install uninstall clean help
 
 all: configured ## build libacre.so, libacre.a and the tool acre
 	@cmake --build $(BUILD) --target acre_product
@@ -75,6 +75,9 @@ ABI_ARCH := $(firstword $(subst -, ,$(or $(CROSS),$(shell uname -m))))
 wheel: ## the Python package with libacre.so and the tool, in build/dist (CROSS=x86_64-linux-gnu: library only)
 	@scripts/deps $(call needs,default)
 	@python3 scripts/wheel $(if $(CROSS),--cross $(CROSS)) $(ARGS)
+
+dist: ## the sources of the commit as tarballs, in build/dist; the same commit gives the same bytes
+	@scripts/dist $(ARGS)
 
 abi: $(if $(CROSS),cross-configured,configured) ## record the ABI of libacre.so in tests/abi (CROSS=x86_64-linux-gnu: of another architecture)
 	@scripts/deps abi
