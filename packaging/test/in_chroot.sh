@@ -3,7 +3,7 @@
 # them as users would, and purges them. /srv/test has the programs. Changes the system it runs in.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
-[ -e /srv/test/in-chroot ] || { echo "in-chroot: run scripts/test-packages" >&2; exit 64; }
+[ -e /srv/test/in_chroot.sh ] || { echo "in_chroot.sh: run scripts/test-packages" >&2; exit 64; }
 work=$(mktemp -d)
 cd "$work"
 
