@@ -79,11 +79,12 @@ wheel: ## the Python package with libacre.so and the tool, in build/dist (CROSS=
 dist: ## the sources of the commit as tarballs, in build/dist; the same commit gives the same bytes
 	@scripts/dist $(ARGS)
 
-deb: ## Debian packages of the commit, in build/dist, checked with lintian
+# In one call (make -j dist deb test-packages) they run in this order.
+deb: $(filter dist,$(MAKECMDGOALS)) ## Debian packages of the commit, in build/dist, checked with lintian
 	@scripts/deps $(call needs,default) package page
 	@scripts/deb $(ARGS)
 
-test-packages: ## install the packages of `make dist deb` in a chroot, use and purge them (needs root, and at first a network)
+test-packages: $(filter dist deb,$(MAKECMDGOALS)) ## install the packages of `make dist deb` in a chroot, use and purge them (needs root, and at first a network)
 	@scripts/deps build package
 	@scripts/test-packages $(ARGS)
 
