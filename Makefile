@@ -19,7 +19,7 @@ ARGS ?=
 # The groups of scripts/deps that presets need.
 needs = build $(if $(filter OFF,$(TOOL)),,tool) $(if $(filter asan tsan,$(1)),clang)
 
-.PHONY: all configured cross-configured examples demo test test-all bench heap-table lint format wheel abi coverage docs measurements install uninstall clean help
+.PHONY: all configured cross-configured examples demo test test-all bench heap-table lint format wheel dist deb test-packages abi coverage docs measurements install uninstall clean help
 
 all: configured ## build libacre.so, libacre.a and the tool acre
 	@cmake --build $(BUILD) --target acre_product
@@ -77,6 +77,18 @@ wheel: ## the Python package with libacre.so and the tool, in build/dist (CROSS=
 	@scripts/deps $(call needs,default)
 	@python3 scripts/wheel $(if $(CROSS),--cross $(CROSS)) $(ARGS)
 
+dist: ## the sources of the commit as tarballs, in build/dist; the same commit gives the same bytes
+	@scripts/dist $(ARGS)
+
+# In one call (make -j dist deb test-packages) they run in this order.
+deb: $(filter dist,$(MAKECMDGOALS)) ## Debian packages of the commit, in build/dist, checked with lintian
+	@scripts/deps $(call needs,default) package page
+	@scripts/deb $(ARGS)
+
+test-packages: $(filter dist deb,$(MAKECMDGOALS)) ## install the packages of `make dist deb` in a chroot, use and purge them (needs root, and at first a network)
+	@scripts/deps build package
+	@scripts/test-packages $(ARGS)
+
 abi: $(if $(CROSS),cross-configured,configured) ## record the ABI of libacre.so in tests/abi (CROSS=x86_64-linux-gnu: of another architecture)
 	@scripts/deps abi
 	@cmake --build $(ABI_BUILD) --target acre_shared
@@ -112,5 +124,5 @@ clean: ## remove what was built
 	@rm -rf build acre-demo
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 15
 	@echo "PRESET is one of: $(PRESETS)"

@@ -1,7 +1,7 @@
-# Install rules, the CMake package and the pkg-config file.
+# Install rules, the CMake package and the pkg-config files.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS acre_shared acre_static EXPORT acre-targets)
+install(TARGETS acre_shared acre_static acre_cpp acre_heap EXPORT acre-targets)
 install(FILES ${heap_rtc} TYPE INCLUDE)
 install(DIRECTORY include/ TYPE INCLUDE FILES_MATCHING PATTERN *.h PATTERN *.hpp PATTERN soft EXCLUDE)
 install(FILES LICENSE TYPE DOC)
@@ -57,7 +57,7 @@ install(FILES
     ${PROJECT_BINARY_DIR}/acre-config.cmake ${PROJECT_BINARY_DIR}/acre-config-version.cmake
     DESTINATION ${package_dir})
 
-# The pkg-config file has its prefix relative to itself, so that the tree can be moved. Folders
+# The pkg-config files have their prefix relative to themselves, so that the tree can be moved. Folders
 # given as absolute paths stay absolute.
 set(pc_prefix ${CMAKE_INSTALL_PREFIX})
 if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
@@ -71,5 +71,7 @@ foreach(folder INCLUDEDIR LIBDIR)
         set(pc_${folder} "\${prefix}/${pc_${folder}}")
     endif()
 endforeach()
-configure_file(cmake/acre.pc.in acre.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/acre.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(name acre acre-cpp acre-heap)
+    configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

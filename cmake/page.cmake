@@ -1,7 +1,8 @@
 # The page of `acre report`, as an array in a C file: cli/page, and uPlot from .deps/page, where
 # `scripts/deps page` installs it. Without uPlot the tool is built all the same, and `acre report`
 # says what to do.
-set(uplot ${PROJECT_SOURCE_DIR}/.deps/page/node_modules/uplot)
+set(ACRE_UPLOT ${PROJECT_SOURCE_DIR}/.deps/page/node_modules/uplot CACHE PATH "Folder of uPlot, for the page of acre report")
+set(uplot ${ACRE_UPLOT})
 set(uplot_files ${uplot}/dist/uPlot.iife.min.js ${uplot}/dist/uPlot.min.css ${uplot}/LICENSE)
 # Of version 1.6.32, which cli/page/package-lock.json pins, too.
 set(uplot_hashes

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The ABI of libacre.so is the one recorded in tests/abi for this architecture: a program linked
 # with an older library of the same SONAME works with this one. New functions are allowed, and new
-# fields at the end of structs that begin with struct_size.
+# fields at the end of structs that begin with struct_size. In a git checkout with a release tag (v*),
+# the library is compared with the record of the last release, too: `make abi` cannot change that.
 #   check_abi.sh [LIBRARY [DUMP [INCLUDE]]]     by default those of the build and of the tree
 set -euo pipefail
 
@@ -28,17 +29,20 @@ new=$(soname "$tmp/now.abi")
 [ "$old" = "$new" ] ||
     skip "$(basename "$dump") is of $old, this is $new: \`make abi\` writes it again"
 
-# Callers pass the size of their struct, so it may grow.
-sed -n "/<class-decl/{s/.* name='\([^']*\)'.*/\1/;h}; /<var-decl name='struct_size'/{x;p}" "$dump" |
-    sort -u | while read -r name; do
-    printf '[suppress_type]\n  name = %s\n  has_data_member_inserted_at = end\n' "$name"
-done >"$tmp/growing"
+# compare OLD: prints what changed since OLD, and fails if the change is incompatible.
+compare() {
+    # Callers pass the size of their struct, so it may grow.
+    sed -n "/<class-decl/{s/.* name='\([^']*\)'.*/\1/;h}; /<var-decl name='struct_size'/{x;p}" "$1" |
+        sort -u | while read -r name; do
+        printf '[suppress_type]\n  name = %s\n  has_data_member_inserted_at = end\n' "$name"
+    done >"$tmp/growing"
+    abidiff --suppressions "$tmp/growing" --no-added-syms "$1" "$tmp/now.abi" >"$tmp/report" 2>&1 || {
+        cat "$tmp/report"
+        return 1
+    }
+}
 
-code=0
-abidiff --suppressions "$tmp/growing" --no-added-syms "$dump" "$tmp/now.abi" >"$tmp/report" 2>&1 ||
-    code=$?
-if [ "$code" -ne 0 ]; then
-    cat "$tmp/report"
+if ! compare "$dump"; then
     cat <<TEXT
 check_abi: the ABI changed, but the SONAME is still $new. A program linked before the change would
 load this library and may fail. Do one of these:
@@ -55,3 +59,29 @@ functions() { sed -n "s/.*<elf-symbol name='\([^']*\)'.*/\1/p" "$1" | sort -u; }
 added=$(comm -13 <(functions "$dump") <(functions "$tmp/now.abi") | paste -sd ' ')
 [ -z "$added" ] || echo "check_abi: not in $(basename "$dump") yet, \`make abi\` adds them: $added"
 echo "check_abi: $(functions "$dump" | wc -l) functions as in $(basename "$dump")"
+
+# ---- the last release ----------------------------------------------------------------------------
+
+# In a hook git names its repository in variables.
+git() { env -u GIT_DIR -u GIT_WORK_TREE -u GIT_INDEX_FILE git -C "$(dirname "$dump")" "$@" 2>/dev/null; }
+tag=
+# A tarball may be unpacked inside another repository, which then does not know the file.
+if command -v git >/dev/null && git ls-files --error-unmatch "$(basename "$dump")" >/dev/null; then
+    tag=$(git describe --tags --abbrev=0 --match 'v[0-9]*') || tag=
+fi
+if [ -z "$tag" ]; then
+    echo "check_abi: no release tag to compare with"
+elif ! git show "$tag:./$(basename "$dump")" >"$tmp/release.abi"; then
+    echo "check_abi: the release $tag has no $(basename "$dump")"
+elif [ "$(soname "$tmp/release.abi")" != "$new" ]; then
+    echo "check_abi: the SONAME changed since the release $tag, from $(soname "$tmp/release.abi") to $new"
+elif compare "$tmp/release.abi"; then
+    echo "check_abi: compatible with the release $tag"
+else
+    cat <<TEXT
+check_abi: the ABI is incompatible with the release $tag, but the SONAME is still $new. A program linked
+with that release would load this library and may fail. Keep the old function or layout beside the new
+one, or raise ACRE_VERSION_MINOR in include/acre.h, which changes the SONAME, and run \`make abi\`.
+TEXT
+    exit 1
+fi

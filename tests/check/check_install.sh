@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs the build into an empty folder and uses it as a user would: C and C++ programs through
-# pkg-config and find_package, the static library, and the tool. check_subproject.sh tests projects
-# that contain acre as a folder.
+# pkg-config and find_package with their components, the static library, and the tool.
+# check_subproject.sh tests projects that contain acre as a folder.
 set -euo pipefail
 
-: "${ACRE_BUILD:?}"
+: "${ACRE_BUILD:?}" "${ACRE_SOURCE:?}"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 prefix=$tmp/prefix
@@ -32,27 +32,55 @@ int main(void) {
 C
 # The header is included twice, with strict flags: a public header must not warn.
 { echo '#include <acre.h>'; cat "$tmp/stranger.c"; } >"$tmp/stranger.cpp"
+# The component cpp has the C++ API, and asks for C++17.
+{
+    [ ! -f "$prefix/include/acre/acre.hpp" ] || echo '#include <acre/acre.hpp>'
+    echo 'static_assert(__cplusplus >= 201703L, "C++17");'
+    cat "$tmp/stranger.c"
+} >"$tmp/modern.cpp"
+# The component heap: kernels on the soft device, in C.
+cp "$ACRE_SOURCE/examples/heap_per_thread.c" "$tmp/kernels.c"
+{ echo '#include <acre_heap.hpp>'; cat "$tmp/stranger.c"; } >"$tmp/kernels.cpp"
 
 echo "pkg-config:"
 pc_file=$(find "$prefix" -name acre.pc)
 [ -n "$pc_file" ] || { echo "no acre.pc was installed"; exit 1; }
 pc_dir=$(dirname "$pc_file")
 # Replaces the search path, so that pkg-config finds no other acre on this machine.
-read -ra cflags < <(PKG_CONFIG_LIBDIR=$pc_dir PKG_CONFIG_SYSROOT_DIR='' pkg-config --cflags acre)
-read -ra libs < <(PKG_CONFIG_LIBDIR=$pc_dir PKG_CONFIG_SYSROOT_DIR='' pkg-config --libs acre)
-lib_dir=$(PKG_CONFIG_LIBDIR=$pc_dir PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=libdir acre)
-"$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror "${cflags[@]}" "$tmp/stranger.c" "${libs[@]}" \
-    -o "$tmp/by_pkg_config"
-LD_LIBRARY_PATH=$lib_dir "$tmp/by_pkg_config"
+ask() { PKG_CONFIG_LIBDIR=$pc_dir PKG_CONFIG_SYSROOT_DIR='' pkg-config "$@"; }
+read -ra cflags < <(ask --cflags acre)
+read -ra libs < <(ask --libs acre)
+lib_dir=$(ask --variable=libdir acre)
+strict=(-Wall -Wextra -Wpedantic -Werror)
+# build NAME MODULE SOURCE COMPILER FLAG...: a program with the flags of a pkg-config module, and runs it.
+build() {
+    local name=$1 module=$2 source=$3 flags
+    shift 3
+    echo "$module, $(basename "$source"):"
+    read -ra flags < <(ask --cflags --libs "$module")
+    "$@" "${strict[@]}" "$source" "${flags[@]}" -o "$tmp/$name"
+    LD_LIBRARY_PATH=$lib_dir quietly "$tmp/$name"
+    tail -n 1 "$tmp/log"
+}
+build by_acre acre "$tmp/stranger.c" "$cc" -std=c11
+build by_cpp acre-cpp "$tmp/modern.cpp" c++ -std=c++17
+build by_heap acre-heap "$tmp/kernels.c" "$cc" -std=c11
+build by_heap_cpp acre-heap "$tmp/kernels.cpp" c++ -std=c++17
 
 echo "static library:"
 "$cc" "${cflags[@]}" "$tmp/stranger.c" "$lib_dir/libacre.a" -pthread -o "$tmp/by_archive"
 "$tmp/by_archive"
+# A program without any shared library. glibc's linker warns about dlopen. Nothing but the option of
+# acre.pc refers to the words for `acre suspend`.
+read -ra static_flags < <(ask --static --cflags --libs acre-cpp)
+quietly "$cc" -static "$tmp/stranger.c" "${static_flags[@]}" -o "$tmp/all_static"
+"$tmp/all_static"
+nm "$tmp/all_static" | grep ' acre__suspend_words$' >/dev/null ||
+    { echo "pkg-config --static omits the option for acre suspend"; exit 1; }
 
-echo "C++:"
-c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror "${cflags[@]}" "$tmp/stranger.cpp" "${libs[@]}" \
-    -o "$tmp/by_cpp"
-LD_LIBRARY_PATH=$lib_dir "$tmp/by_cpp"
+echo "C++ with the flags of acre:"
+c++ -std=c++17 "${strict[@]}" "${cflags[@]}" "$tmp/stranger.cpp" "${libs[@]}" -o "$tmp/plain_cpp"
+LD_LIBRARY_PATH=$lib_dir "$tmp/plain_cpp"
 
 echo "each header by itself:"
 for header in "$prefix"/include/*.h "$prefix"/include/acre/*.h; do
@@ -61,23 +89,48 @@ for header in "$prefix"/include/*.h "$prefix"/include/acre/*.h; do
 done
 
 echo "find_package:"
-version=$(PKG_CONFIG_LIBDIR=$pc_dir pkg-config --modversion acre)
+version=$(ask --modversion acre)
 cat >"$tmp/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.22)
 project(stranger LANGUAGES C CXX)
-find_package(acre $version REQUIRED)
+# acre::cpp and acre::heap raise them.
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_CXX_STANDARD 11)
+# A component that acre does not have: required it fails with a reason, optional it is not found.
+find_package(acre $version QUIET COMPONENTS cpp wheels)
+if(acre_FOUND OR TARGET acre::acre)
+    message(FATAL_ERROR "find_package(acre COMPONENTS wheels) succeeds")
+endif()
+if(NOT acre_NOT_FOUND_MESSAGE MATCHES "no component \"wheels\"; it has cpp and heap")
+    message(FATAL_ERROR "find_package(acre COMPONENTS wheels) gives no reason: \${acre_NOT_FOUND_MESSAGE}")
+endif()
+find_package(acre $version REQUIRED COMPONENTS cpp heap OPTIONAL_COMPONENTS wheels)
+if(NOT acre_FOUND OR NOT acre_cpp_FOUND OR NOT acre_heap_FOUND OR acre_wheels_FOUND)
+    message(FATAL_ERROR "components: \${acre_FOUND} \${acre_cpp_FOUND} \${acre_heap_FOUND} \${acre_wheels_FOUND}")
+endif()
 foreach(language c cpp)
     foreach(library acre acre_static)
         add_executable(\${language}_\${library} stranger.\${language})
         target_link_libraries(\${language}_\${library} PRIVATE acre::\${library})
     endforeach()
+    add_executable(\${language}_heap kernels.\${language})
+    target_link_libraries(\${language}_heap PRIVATE acre::heap)
 endforeach()
+add_executable(cpp_cpp modern.cpp)
+target_link_libraries(cpp_cpp PRIVATE acre::cpp)
 CMAKE
 quietly "$cmake" -S "$tmp" -B "$tmp/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc"
-quietly "$cmake" --build "$tmp/build"
-for program in c_acre c_acre_static cpp_acre cpp_acre_static; do
+quietly "$cmake" --build "$tmp/build" --parallel "$(nproc)"
+for program in c_acre c_acre_static cpp_acre cpp_acre_static cpp_cpp cpp_heap; do
     "$tmp/build/$program"
 done
+quietly "$tmp/build/c_heap"
+tail -n 1 "$tmp/log"
+printf 'find_package(acre REQUIRED COMPONENTS wheels)\n' >"$tmp/refused.cmake"
+! "$cmake" "-Dacre_DIR=$lib_dir/cmake/acre" -P "$tmp/refused.cmake" >"$tmp/log" 2>&1 ||
+    { echo "find_package(acre REQUIRED COMPONENTS wheels) succeeds"; exit 1; }
+tr -s ' \n' '  ' <"$tmp/log" | grep 'acre has no component "wheels"' >/dev/null ||
+    { cat "$tmp/log"; echo "find_package(acre REQUIRED COMPONENTS wheels) gives no reason"; exit 1; }
 
 # Only the tool and the runtime stand-in, whose driver is beside it, have a library path. The tool
 # has none if the dynamic linker finds the library anyway.

@@ -321,6 +321,40 @@ if command -v abidiff >/dev/null; then
     abi FAIL "ABI, another SONAME" "skipped: lib.abi is of libacre.so.0.3, this is libacre.so.0.4"
     strip -g lib.so
     abi FAIL "ABI, no debug information" "has no debug information"
+
+fi
+if command -v abidiff >/dev/null && command -v git >/dev/null; then
+    # A release: the record is in a repository with a tag. Each case records its ABI, as `make abi` does.
+    mapfile -t local_variables < <(git rev-parse --local-env-vars)
+    unset "${local_variables[@]}"
+    repository() {
+        GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null git -C "$tmp/repository" -c user.name=test \
+            -c user.email=test@example.invalid "$@"
+    }
+    release() {
+        "$root/scripts/abi" lib.so abi repository/lib.abi
+        repository add lib.abi
+        repository commit -qm record --allow-empty
+        expect "$@" bash "$here/check_abi.sh" "$tmp/lib.so" "$tmp/repository/lib.abi" "$tmp/abi"
+    }
+    mkdir repository
+    repository init -q
+    abi_library
+    release PASS "ABI, no tag" "no release tag"
+    repository tag nightly
+    release PASS "ABI, a tag that is no release" "no release tag"
+    repository tag v0.3.0
+    release PASS "ABI as in the release" "compatible with the release v0.3.0"
+    abi_library 's/^int acre_one(.*;$/&\nint acre_three(void);/' \
+        's/^int acre_one(.*}$/&\nint acre_three(void) { return 3; }/'
+    release PASS "ABI, function added since the release" "compatible with the release v0.3.0"
+    abi_library 's/^int acre_two(/long acre_two(/'
+    release FAIL "ABI, recorded, but not that of the release" "incompatible with the release v0.3.0"
+    soname=libacre.so.0.4 abi_library 's/^int acre_two(/long acre_two(/'
+    release PASS "ABI, SONAME changed since the release" "changed since the release v0.3.0, from libacre.so.0.3 to"
+    repository tag v0.4.0
+    soname=libacre.so.0.4 abi_library '/acre_two/d'
+    release FAIL "ABI, not that of the last release" "incompatible with the release v0.4.0"
 fi
 
 echo "check_selftest: $cases cases"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # acre inside another project, with add_subdirectory and with FetchContent: C and C++ programs link
-# acre::acre and acre::acre_static. acre changes no target or variable of the project, and builds
+# acre::acre, acre::acre_static, acre::heap, and C++ programs acre::cpp. acre changes no target or variable of the project, and builds
 # only the library. Then `make install` and `make uninstall` from that build, with PREFIX, LIBDIR
 # and DESTDIR; and a configuration without jansson.
 set -euo pipefail
@@ -45,12 +45,25 @@ int main(void) {
 }
 C
 cp program.c program.cpp
+{
+    [ ! -f "$ACRE_SOURCE/include/acre/acre.hpp" ] || echo '#include <acre/acre.hpp>'
+    echo 'static_assert(__cplusplus >= 201703L, "C++17");'
+    cat program.c
+} >modern.cpp
+cp "$ACRE_SOURCE/examples/heap_per_thread.c" kernels.c
+# acre_heap_rtc.h is for NVRTC and has to exist only.
+{
+    printf '#include <acre_heap.hpp>\n#if !__has_include(<acre_heap_rtc.h>)\n#error no acre_heap_rtc.h\n#endif\n'
+    cat program.c
+} >kernels.cpp
 cat >CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.22)
 project(project VERSION 7.1 LANGUAGES C CXX)
 include(GNUInstallDirs)
 set(CMAKE_MODULE_PATH ${CMAKE_CURRENT_SOURCE_DIR}/modules)
+# acre::cpp and acre::heap raise them.
 set(CMAKE_C_STANDARD 99)
+set(CMAKE_CXX_STANDARD 11)
 foreach(target man examples product tool tests bench demo objects flags coverage abi uninstall)
     add_custom_target(${target})
 endforeach()
@@ -100,7 +113,7 @@ get_property(targets DIRECTORY ${ACRE_DIR} PROPERTY BUILDSYSTEM_TARGETS)
 if(ACRE_TOOL)
     list(FILTER targets EXCLUDE REGEX "^acre_")
 else()
-    list(FILTER targets EXCLUDE REGEX "^acre_(objects|pure_objects|shared|static|flags|product|examples)$")
+    list(FILTER targets EXCLUDE REGEX "^acre_(objects|pure_objects|shared|static|cpp|heap|flags|product|examples)$")
 endif()
 get_property(tests DIRECTORY ${ACRE_DIR} PROPERTY TESTS)
 if(targets OR tests)
@@ -110,26 +123,33 @@ endif()
 foreach(language c cpp)
     add_library(compiles_${language} OBJECT EXCLUDE_FROM_ALL program.${language})
     target_link_libraries(compiles_${language} PRIVATE acre::acre)
+    add_executable(${language}_heap kernels.${language})
+    target_link_libraries(${language}_heap PRIVATE acre::heap)
     foreach(library acre acre_static)
         add_executable(${language}_${library} program.${language})
         target_link_libraries(${language}_${library} PRIVATE acre::${library})
     endforeach()
 endforeach()
+add_executable(cpp_cpp modern.cpp)
+target_link_libraries(cpp_cpp PRIVATE acre::cpp)
+add_library(compiles_components OBJECT EXCLUDE_FROM_ALL modern.cpp)
+target_link_libraries(compiles_components PRIVATE acre::cpp acre::heap)
 CMAKE
 
 echo "FetchContent:"
 quietly "$cmake" -S . -B "$tmp/fetch" "${options[@]}" "-DACRE_DIR=$ACRE_SOURCE" -DFETCH=ON \
     -DFETCHCONTENT_FULLY_DISCONNECTED=ON
 # Compiled, not linked: the library is built once, below.
-quietly "$cmake" --build "$tmp/fetch" --target compiles_c compiles_cpp
+quietly "$cmake" --build "$tmp/fetch" --target compiles_c compiles_cpp compiles_components
 echo "add_subdirectory:"
 quietly "$cmake" -S . -B "$tmp/all" "${options[@]}" "-DACRE_DIR=$ACRE_SOURCE" -DACRE_TOOL=AUTO \
     -DACRE_STANDINS=ON -DACRE_KERNELS=ON -DACRE_INSTALL=ON
 quietly "$cmake" -S . -B "$tmp/build" "${options[@]}" "-DACRE_DIR=$ACRE_SOURCE" -DACRE_INSTALL=ON
 quietly "$cmake" --build "$tmp/build" --parallel "$(nproc)"
-for program in c_acre c_acre_static cpp_acre cpp_acre_static; do
+for program in c_acre c_acre_static cpp_acre cpp_acre_static cpp_cpp cpp_heap; do
     "$tmp/build/$program"
 done
+quietly "$tmp/build/c_heap"
 ! readelf -d "$tmp/build/c_acre_static" | grep 'libacre' >/dev/null || fail "acre::acre_static links libacre.so"
 
 # ---- make install, make uninstall ----------------------------------------------------------------
