@@ -164,7 +164,7 @@ template <class Par> class thrust_policy : public detail::policy_with_storage<Pa
     thrust_policy(pool_ref pool, stream_ref stream)
         : base(Par{}(temporary_allocator(pool, stream)).on(stream.get())), pool_(pool) {
     }
-    /* The same policy for kernels and storage on another stream. */
+    /* This policy, with kernels and storage on another stream. */
     thrust_policy on(stream_ref stream) const {
         return thrust_policy(pool_, stream);
     }
