@@ -5,6 +5,7 @@
 #   test_cpp_mr_resource_later   against tests/cpp/later_cccl: the names of CCCL 3.1 and later
 #   test_cpp_mr_resource_given   against the CCCL whose headers are in ACRE_CCCL_INCLUDE, if that is set
 #   test_cpp_mr_views            the views of mdspan.hpp
+#   test_cpp_mr_storage          the allocators of thrust.hpp
 #   test_cpp_mr_rmm_24, _25      against stand-ins of RMM 24.x and 25.x, which differ in a noexcept
 #   test_cpp_mr_rmm_later        against a stand-in without the class device_memory_resource
 #   test_cpp_mr_rmm_given        against the RMM whose headers are in ACRE_RMM_INCLUDE, if that is set: a list,
@@ -52,7 +53,7 @@ endfunction()
 set(no_cccl "CCCL's headers, which are part of CUDA's toolkit, are not installed")
 acre_mr_test(test_cpp_mr_resource_later test_cpp_mr_resource.cpp
     ${PROJECT_SOURCE_DIR}/tests/cpp/later_cccl)
-foreach(name IN ITEMS test_cpp_mr_resource test_cpp_mr_views)
+foreach(name IN ITEMS test_cpp_mr_resource test_cpp_mr_views test_cpp_mr_storage)
     if(cccl_folders)
         acre_mr_test(${name} ${name}.cpp ${cccl_folders})
     else()

@@ -161,12 +161,13 @@ template <class Par> class thrust_policy : public detail::policy_with_storage<Pa
     using base = detail::policy_with_storage<Par>;
 
   public:
-    thrust_policy(pool_ref pool, stream_ref stream)
-        : base(Par{}(temporary_allocator(pool, stream)).on(stream.get())), pool_(pool) {
+    /* `where`, since the base has a member called stream. */
+    thrust_policy(pool_ref pool, stream_ref where)
+        : base(Par{}(temporary_allocator(pool, where)).on(where.get())), pool_(pool) {
     }
     /* This policy, with kernels and storage on another stream. */
-    thrust_policy on(stream_ref stream) const {
-        return thrust_policy(pool_, stream);
+    thrust_policy on(stream_ref where) const {
+        return thrust_policy(pool_, where);
     }
 
   private:
