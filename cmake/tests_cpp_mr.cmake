@@ -24,6 +24,11 @@ if(NOT CMAKE_CXX_COMPILER)
     return()
 endif()
 enable_language(CXX)
+if(ACRE_SANITIZE AND NOT CMAKE_CXX_COMPILER_ID STREQUAL CMAKE_C_COMPILER_ID)
+    message(STATUS "The tests of the C++ resources are not built: ${CMAKE_CXX_COMPILER} is not the C compiler's, "
+        "and sanitizers of different vendors do not mix")
+    return()
+endif()
 
 set(ACRE_CCCL_INCLUDE "$ENV{ACRE_CCCL_INCLUDE}" CACHE PATH "Headers of another CCCL, to test acre's resources against")
 set(ACRE_RMM_INCLUDE "$ENV{ACRE_RMM_INCLUDE}" CACHE STRING "Folders of RMM's headers, to test acre's resources against")
