@@ -66,12 +66,13 @@ inline device_ref current_device() {
 }
 
 /* An allocator for thrust::device_vector. Blocks belong to a stream: Thrust's default stream, on
- * which a vector's own functions run, unless another is given. Work of other streams on the
- * elements must be ordered with it, as with every block of a pool. The pool must outlive the
- * vector.
+ * which the functions of a vector fill and copy its elements, unless another is given. Give only a
+ * stream that synchronizes with the default stream (ACRE_STREAM_DEFAULT), or order the two
+ * yourself: the pool may reuse memory on the given stream whose work the default stream does not
+ * wait for. The pool must outlive the vector.
  *
- * Two allocators are equal if they have the same pool and stream. A vector keeps its allocator when
- * it is copied, and takes that of the other when it is moved or swapped. */
+ * Two allocators are equal if they have the same pool and stream. A vector that is copied into
+ * keeps its allocator; one that is moved into or swapped takes that of the other. */
 template <class T> class allocator {
   public:
     using value_type = T;

@@ -21,7 +21,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <functional>
-#include <string>
+#include <thread>
 #include <vector>
 
 static void must(bool is_right, const char *what) {
@@ -256,10 +256,11 @@ static void print_table(acre::device_ref device, int rounds, size_t gib,
     std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
     const char *commit = std::getenv("ACRE_COMMIT");
     std::printf("{\n  \"schema\": \"acre-table/1\",\n"
-                "  \"device\": \"%s, CUDA %u.%u\",\n  \"date\": \"%s\",\n  \"commit\": \"%s\",\n"
+                "  \"device\": \"%s, CUDA %u.%u\",\n  \"host\": \"%u cores\",\n"
+                "  \"date\": \"%s\",\n  \"commit\": \"%s\",\n"
                 "  \"command\": \"tests/gpu/run.sh cpp\",\n",
-                info.name, info.driver_version / 1000, info.driver_version % 1000 / 10, date,
-                commit ? commit : "");
+                info.name, info.driver_version / 1000, info.driver_version % 1000 / 10,
+                std::thread::hardware_concurrency(), date, commit ? commit : "");
     std::printf("  \"note\": \"Medians of %d alternating rounds after a warm-up.\",\n"
                 "  \"columns\": [\"case\", \"acre, C++\", \"acre, C\", \"CUDA\"],\n  \"rows\": [\n",
                 rounds);
