@@ -52,7 +52,8 @@ endfunction()
 
 # acre_mr_skipped(NAME REASON): a test that is skipped.
 function(acre_mr_skipped name reason)
-    acre_test_run(${name} cpp ${ACRE_BASH} -c "echo '${reason}'; exit 77")
+    # No semicolon, at which CMake would split the command.
+    acre_test_run(${name} cpp ${ACRE_BASH} -c "echo \"${reason}\" && exit 77")
 endfunction()
 
 set(no_cccl "CCCL's headers, which are part of CUDA's toolkit, are not installed")
