@@ -336,3 +336,4 @@ foreach(script IN LISTS scripts)
 endforeach()
 
 include(cmake/tests_python.cmake)
+include(cmake/tests_cpp_mr.cmake)

@@ -14,7 +14,7 @@
 # tests/gpu/torch_suite.py, with work.py if TORCH_DIR has it.
 set -uo pipefail
 
-areas=(ground kinds grow pool heap plan suspend cuda run python)
+areas=(ground kinds grow pool heap plan suspend cuda run python cpp)
 AREA_SECONDS=360
 # Time for the rounds of the PyTorch comparison, and the limit for the whole comparison.
 TORCH_SECONDS=280
@@ -128,6 +128,12 @@ area_run() {
 area_python() {
     script_step "frameworks" python3 tests/gpu/python_suite.py "$build"
     script_step "models" python3 tests/gpu/models/models_compare.py "$build"
+}
+
+# The C++ API: its tests, which run on the soft device, and Thrust and kernels on the GPU, with figures.
+area_cpp() {
+    ctest_step "tests" 'cpp'
+    script_step "programs" bash tests/gpu/cpp/cpp_programs.sh "$build"
 }
 
 # ---- steps ---------------------------------------------------------------------------------------

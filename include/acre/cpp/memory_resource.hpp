@@ -1,0 +1,255 @@
+/* Pools as resources of cuda::mr, for libraries that take one. Needs CUDA's headers
+ * (cuda_runtime_api.h and CCCL), but not its libraries, and works on the soft device, too. Not part
+ * of acre.hpp: include it by name.
+ *
+ *   acre::device device;
+ *   acre::device_memory_resource resource(device);
+ *   cuda::mr::async_resource_ref<cuda::mr::device_accessible> ref = resource; // CCCL 2.x and 3.0
+ *   cuda::mr::resource_ref<cuda::mr::device_accessible> ref = resource;       // CCCL 3.1 and later
+ *
+ * CCCL 3.1 renamed the functions of a resource. The class has the names of both, so that the same
+ * source compiles with every toolkit; CCCL_VERSION only decides which concepts are checked at the
+ * end of this file:
+ *
+ *                     CCCL 2.x, 3.0                            CCCL 3.1 and later
+ *   in stream order   async_resource:                          resource:
+ *                     allocate_async(bytes, align, stream)     allocate(stream, bytes, align)
+ *                     deallocate_async(p, bytes, ...)          deallocate(stream, p, bytes, align)
+ *   synchronous       resource:                                synchronous_resource:
+ *                     allocate(bytes, align)                   allocate_sync(bytes, align)
+ *                     deallocate(p, bytes, align)              deallocate_sync(p, bytes, align)
+ *
+ * Errors. An allocation that fails throws acre::out_of_memory, which is a std::bad_alloc, or
+ * acre::call_error. A deallocation cannot throw: if acre refuses it (no block of the pool, a double
+ * free), the call changes nothing and returns. acre_last_detail() then says why, and with
+ * ACRE_DEBUG=1 the log does, with the caller's stack. Use acre::pool_ref::deallocate to see such
+ * errors. */
+#ifndef ACRE_CPP_MEMORY_RESOURCE_HPP
+#define ACRE_CPP_MEMORY_RESOURCE_HPP
+
+#include <cuda/std/version> /* CCCL_VERSION */
+
+/* Up to CCCL 3.0 the interface exists only with this macro, which must come before CCCL's header.
+ */
+#if !defined(LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE)
+#if defined(_CUDA_MEMORY_RESOURCE) && (!defined(CCCL_VERSION) || CCCL_VERSION < 3001000)
+#error "include acre/cpp/memory_resource.hpp before <cuda/memory_resource>, or compile with \
+-DLIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE"
+#endif
+#define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
+#endif
+#include <cuda/memory_resource>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+
+#include "device.hpp"
+#include "error.hpp"
+#include "pool.hpp"
+
+namespace acre {
+namespace detail {
+
+/* A stream that never has work of its own, created at its first use. Copies of a resource share it.
+ * Nothing that runs on the device delays it, except a wait that a pool inserts. */
+class idle_stream {
+  public:
+    explicit idle_stream(device_ref device) noexcept : device_(device) {
+    }
+    idle_stream(const idle_stream &) = delete;
+    idle_stream &operator=(const idle_stream &) = delete;
+    /* After the last close of the device the call fails and changes nothing. */
+    ~idle_stream() {
+        acre_stream_destroy(device_.get(), stream_.load(std::memory_order_relaxed));
+    }
+
+    device_ref device() const noexcept {
+        return device_;
+    }
+    result<acre_stream> get() noexcept {
+        acre_stream stream = stream_.load(std::memory_order_acquire);
+        return stream ? result<acre_stream>(stream) : create();
+    }
+
+  private:
+    result<acre_stream> create() noexcept {
+        std::lock_guard<std::mutex> lock(mutex_);
+        acre_stream stream = stream_.load(std::memory_order_relaxed);
+        if (stream)
+            return stream;
+        acre_status status = acre_stream_create(
+            device_.get(), ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE, &stream);
+        if (status != ACRE_OK)
+            return status;
+        stream_.store(stream, std::memory_order_release);
+        return stream;
+    }
+
+    device_ref device_;
+    std::mutex mutex_;
+    std::atomic<acre_stream> stream_{nullptr};
+};
+
+/* Every block has an alignment of 256. Pools serve the alignments 0 and 256 fastest, but containers
+ * ask for that of their elements. */
+constexpr size_t pool_alignment(size_t alignment) noexcept {
+    return alignment <= 256 && (alignment & (alignment - 1)) == 0 ? 0 : alignment;
+}
+
+} // namespace detail
+
+/* A pool as a resource. It refers to the pool and does not own it: the pool and its device must
+ * outlive the resource and its copies. Copies refer to the same pool, and resources of the same
+ * pool are equal: each can free the blocks of the other. Any thread may use a resource.
+ *
+ * `Kind` is the kind of the pool's memory. It decides the properties: device_accessible for all
+ * kinds, host_accessible for all but ACRE_KIND_DEVICE. */
+template <acre_kind Kind = ACRE_KIND_DEVICE> class memory_resource {
+    static_assert(Kind == ACRE_KIND_DEVICE || Kind == ACRE_KIND_PINNED ||
+                      Kind == ACRE_KIND_MAPPED || Kind == ACRE_KIND_MANAGED,
+                  "pools have device, pinned, mapped or managed memory");
+
+  public:
+    static constexpr acre_kind kind = Kind;
+    static constexpr size_t default_alignment = 256;
+
+    /* The default pool of a device for this kind of memory. */
+    explicit memory_resource(device_ref device)
+        : memory_resource(device, pool_ref::default_of(device, Kind)) {
+    }
+    /* A pool of `device`, whose memory has this kind. */
+    memory_resource(device_ref device, pool_ref pool)
+        : pool_(pool), idle_(std::make_shared<detail::idle_stream>(device)) {
+    }
+
+    pool_ref pool() const noexcept {
+        return pool_;
+    }
+    device_ref device() const noexcept {
+        return idle_->device();
+    }
+
+    /* ---- in stream order: the names of CCCL 3.1 and later ---- */
+
+    /* Allocates a block for work of `stream`, as acre_pool_alloc does. `alignment` is a power of
+     * two. */
+    [[nodiscard]] void *allocate(cuda::stream_ref stream, size_t bytes,
+                                 size_t alignment = default_alignment) {
+        return pool_.allocate(bytes, stream.get(), detail::pool_alignment(alignment));
+    }
+    /* Frees a block in stream order: work queued on `stream` so far may still use it. */
+    void deallocate(cuda::stream_ref stream, void *p, size_t, size_t = default_alignment) noexcept {
+        acre_pool_free(pool_.get(), p, stream.get());
+    }
+
+    /* ---- synchronous: the names of CCCL 3.1 and later ---- */
+
+    /* Allocates a block that any stream and, if the kind allows, the host may use at once: nothing
+     * that is queued still uses it. The block comes from a stream without work. The call waits for
+     * this stream, which has to wait itself only if memory was so short that the pool took memory
+     * of another stream before its work was done. So it costs one cuStreamSynchronize on an idle
+     * stream more than an allocation in stream order, and never waits for the work of all streams,
+     * as cudaMalloc may. */
+    [[nodiscard]] void *allocate_sync(size_t bytes, size_t alignment = default_alignment) {
+        acre_stream stream = idle_->get().value();
+        void *p = pool_.allocate(bytes, stream, detail::pool_alignment(alignment));
+        acre_status status = acre_stream_sync(idle_->device().get(), stream);
+        if (__builtin_expect(status != ACRE_OK, 0)) {
+            call_error failure(status); /* its text is that of the sync, not of the free */
+            acre_pool_free(pool_.get(), p, stream);
+            throw_again(failure);
+        }
+        return p;
+    }
+    /* Frees a block that no queued work uses any more: the caller has waited for all of it. The
+     * call does not check this and, unlike cudaFree, waits for nothing. The pool may reuse the
+     * memory at once, for any stream. To free a block that queued work still uses, use the form
+     * with a stream. */
+    void deallocate_sync(void *p, size_t, size_t = default_alignment) noexcept {
+        result<acre_stream> stream = idle_->get();
+        /* Without the idle stream the legacy stream is correct, too: it only delays the reuse. */
+        acre_pool_free(pool_.get(), p, stream ? *stream : nullptr);
+    }
+
+    /* ---- the names of CCCL 2.x and 3.0 ---- */
+
+    [[nodiscard]] void *allocate_async(size_t bytes, size_t alignment, cuda::stream_ref stream) {
+        return allocate(stream, bytes, alignment);
+    }
+    [[nodiscard]] void *allocate_async(size_t bytes, cuda::stream_ref stream) {
+        return allocate(stream, bytes);
+    }
+    void deallocate_async(void *p, size_t bytes, size_t alignment,
+                          cuda::stream_ref stream) noexcept {
+        deallocate(stream, p, bytes, alignment);
+    }
+    void deallocate_async(void *p, size_t bytes, cuda::stream_ref stream) noexcept {
+        deallocate(stream, p, bytes);
+    }
+    [[nodiscard]] void *allocate(size_t bytes, size_t alignment = default_alignment) {
+        return allocate_sync(bytes, alignment);
+    }
+    void deallocate(void *p, size_t bytes, size_t alignment = default_alignment) noexcept {
+        deallocate_sync(p, bytes, alignment);
+    }
+
+    friend bool operator==(const memory_resource &a, const memory_resource &b) noexcept {
+        return a.pool_ == b.pool_;
+    }
+    friend bool operator!=(const memory_resource &a, const memory_resource &b) noexcept {
+        return a.pool_ != b.pool_;
+    }
+
+  private:
+    [[noreturn]] static void throw_again(const call_error &failure) {
+#if defined(__cpp_exceptions)
+        throw call_error(failure);
+#else
+        throw_error(failure.status());
+#endif
+    }
+
+    pool_ref pool_;
+    std::shared_ptr<detail::idle_stream> idle_;
+};
+
+template <acre_kind Kind>
+constexpr void get_property(const memory_resource<Kind> &, cuda::mr::device_accessible) noexcept {
+}
+template <acre_kind Kind, std::enable_if_t<Kind != ACRE_KIND_DEVICE, int> = 0>
+constexpr void get_property(const memory_resource<Kind> &, cuda::mr::host_accessible) noexcept {
+}
+
+using device_memory_resource = memory_resource<ACRE_KIND_DEVICE>;
+using pinned_memory_resource = memory_resource<ACRE_KIND_PINNED>;
+using mapped_memory_resource = memory_resource<ACRE_KIND_MAPPED>;
+using managed_memory_resource = memory_resource<ACRE_KIND_MANAGED>;
+
+namespace detail {
+
+/* True if a type is a resource in stream order with these properties, by CCCL's own concepts. */
+template <class Resource, class... Properties> constexpr bool is_stream_resource() noexcept {
+#if defined(CCCL_VERSION) && CCCL_VERSION >= 3001000
+    return cuda::mr::resource_with<Resource, Properties...> &&
+           cuda::mr::synchronous_resource_with<Resource, Properties...>;
+#else
+    return cuda::mr::async_resource_with<Resource, Properties...> &&
+           cuda::mr::resource_with<Resource, Properties...>;
+#endif
+}
+
+using cuda::mr::device_accessible;
+using cuda::mr::host_accessible;
+static_assert(is_stream_resource<device_memory_resource, device_accessible>());
+static_assert(!is_stream_resource<device_memory_resource, host_accessible>());
+static_assert(is_stream_resource<pinned_memory_resource, device_accessible, host_accessible>());
+static_assert(is_stream_resource<mapped_memory_resource, device_accessible, host_accessible>());
+static_assert(is_stream_resource<managed_memory_resource, device_accessible, host_accessible>());
+
+} // namespace detail
+} // namespace acre
+
+#endif
