@@ -87,6 +87,8 @@ inline int run() {
 #define CHECK(condition)                                                                           \
     cpp_test::check_at(static_cast<bool>(condition), #condition, __FILE__, __LINE__)
 
+#define FAIL(text) cpp_test::check_at(false, text, __FILE__, __LINE__)
+
 /* The statement throws an exception that is a `type`. */
 #define CHECK_THROWS(type, statement)                                                              \
     do {                                                                                           \

@@ -170,6 +170,58 @@ TEST(fault_suspend_and_resume_keep_the_contents) {
     pool.deallocate(p, t.stream);
 }
 
+TEST(fault_containers_are_unchanged) {
+    fixture t;
+    acre::pool pool(t.device);
+    acre::device_buffer buffer(pool, 1000, t.stream);
+    t.device.fill(buffer.data(), 6, 1000, t.stream);
+    const void *at = buffer.data();
+    auto same_buffer = [&] {
+        return buffer.data() == at && buffer.size() == 1000 && buffer.capacity() == 1000 &&
+               cpp_read(t.device, static_cast<const char *>(at), 1000, t.stream)[999] == 6;
+    };
+    auto undo_buffer = [&] {
+        buffer.resize(1000);
+        buffer.shrink_to_fit();
+        at = buffer.data();
+        t.stream.sync();
+        pool.trim();
+    };
+    CHECK(each_failure([&] { buffer.resize(16 * MIB); }, same_buffer, undo_buffer) > 0);
+
+    auto one_block = [&] { return pool.stats().live_blocks == 1; };
+    auto trim = [&] { t.stream.sync(), pool.trim(), t.device.trim(); };
+    std::vector<char> host(4 * MIB);
+    auto copy = [&] { acre::device_buffer made(pool, host.data(), host.size(), t.stream); };
+    CHECK(each_failure(copy, one_block, trim) > 0);
+
+    uint64_t vecs = t.device.stats().vecs;
+    // If all later calls fail too, so does the vec's destruction; the device's close repeats it.
+    auto no_vec = [&] { return all_later_fail || t.device.stats().vecs == vecs; };
+    auto fill = [&] { acre::device_vector<char> made(t.device, host, t.stream); };
+    CHECK(each_failure(fill, no_vec, trim) > 0);
+}
+
+TEST(fault_host_objects_are_not_constructed) {
+    fixture t;
+    acre::pool pinned(t.device, ACRE_KIND_PINNED);
+    int constructed = 0;
+    struct object {
+        char bytes[2 * MIB];
+        explicit object(int *count) {
+            ++*count;
+        }
+    };
+    auto none = [&] { return constructed == 0 && pinned.stats().live_blocks == 0; };
+    auto undo = [&] {
+        constructed = 0;
+        t.stream.sync();
+        pinned.trim();
+    };
+    CHECK(each_failure([&] { acre::make_host<object>(pinned, t.stream, &constructed); }, none,
+                       undo) > 0);
+}
+
 int main() {
     if (!cpp_fault_begin())
         return 1;

@@ -46,7 +46,7 @@ TEST(error_by_type_is_caught_as_each_base) {
     try {
         pool.deallocate(&local, nullptr);
     } catch (const std::bad_alloc &) {
-        CHECK(!"an invalid pointer is no lack of memory");
+        FAIL("an invalid pointer is no lack of memory");
     } catch (const acre::error &e) {
         CHECK(e.status() == ACRE_E_POINTER);
     }
@@ -57,7 +57,7 @@ TEST(error_text_has_status_detail_and_report) {
     acre::pool pool(device);
     try {
         (void)pool.allocate(size_t(1) << 60, nullptr);
-        CHECK(!"it throws");
+        FAIL("it throws");
     } catch (const acre::out_of_memory &e) {
         std::string what = e.what(), name = acre_status_name(e.status());
         CHECK(what.compare(0, name.size() + 2, name + ": ") == 0);
@@ -67,7 +67,7 @@ TEST(error_text_has_status_detail_and_report) {
         CHECK(what == as_standard.what());
         acre::out_of_memory copy = e;
         CHECK(what == copy.what() && copy.status() == e.status());
-        CHECK(e.report().find("requested") != std::string::npos || !e.report().empty());
+        CHECK(!e.report().empty());
         CHECK(e.report(ACRE_OOM_JSON).find("acre-oom/1") != std::string::npos);
     }
 }

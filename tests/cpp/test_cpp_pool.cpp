@@ -112,7 +112,7 @@ TEST(pool_walk_exception_ends_it_and_continues_outside) {
             if (++count == 2)
                 throw std::runtime_error("second");
         });
-        CHECK(!"it throws");
+        FAIL("it throws");
     } catch (const std::runtime_error &e) {
         CHECK(std::string(e.what()) == "second");
     }
@@ -180,7 +180,7 @@ TEST(tag_scope_names_allocations_until_it_ends) {
             inner = pool.allocate(2 << 20, nullptr);
         }
         CHECK(tag_bytes("cpp step/forward") >= 2 << 20);
-        CHECK_THROWS(acre::call_error, acre::tag_scope("a/b"));
+        CHECK_THROWS(acre::call_error, acre::tag_scope wrong("a/b"));
         CHECK(!acre::tag_scope::try_push(""));
         throw std::runtime_error("unwinds");
     } catch (const std::runtime_error &) {
@@ -237,7 +237,7 @@ TEST(bring_keeps_a_spillable_block_on_the_device) {
     }
     void *q = pool.allocate(24 << 20, stream); // it does now
     CHECK(pool.stats().away_bytes == 24 << 20);
-    CHECK_THROWS(std::bad_alloc, acre::bring(p, stream));
+    CHECK_THROWS(std::bad_alloc, acre::bring away(p, stream));
     pool.deallocate(q, stream);
     {
         acre::bring here(p, stream);

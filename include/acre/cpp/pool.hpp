@@ -237,6 +237,25 @@ class pool : public detail::owner<pool_ref, detail::destroy_pool> {
     }
 };
 
+namespace detail {
+/* Returns ACRE_E_KIND for a pool whose memory the host cannot access. */
+inline acre_status host_can_access(pool_ref pool) noexcept {
+    result<acre_pool_info> info = pool.try_info();
+    if (!info)
+        return info.status();
+    return info->kind == ACRE_KIND_DEVICE ? ACRE_E_KIND : ACRE_OK;
+}
+/* Throws for a pool whose memory the host cannot access. */
+inline void need_host_access(pool_ref pool) {
+    acre_status status = host_can_access(pool);
+    if (status == ACRE_E_KIND)
+        throw_error(status,
+                    "the pool has device memory, which the host cannot access: use a pool of "
+                    "pinned, mapped or managed memory");
+    check(status);
+}
+} // namespace detail
+
 } // namespace acre
 
 #endif
