@@ -66,6 +66,19 @@ TEST(vec_moves_and_is_destroyed_once) {
     CHECK(device.stats().vecs == before);
 }
 
+TEST(vec_outlives_its_stream_and_is_destroyed) {
+    acre::device device(device_name);
+    uint64_t before = device.stats().vecs;
+    {
+        acre::vec<int> vec(device);
+        acre::stream stream(device);
+        vec.set_stream(stream);
+        vec.grow(10, stream);
+        device.fill(vec.data(), 1, 40, stream);
+    }
+    CHECK(device.stats().vecs == before);
+}
+
 TEST(range_commits_pieces_under_a_budget) {
     acre::device device(device_name);
     acre::stream stream(device);

@@ -143,7 +143,8 @@ class range_ref {
     acre_range *range_ = nullptr;
 };
 
-/* A range of its own. Its destructor waits for the work of stream(), and for recorded uses. */
+/* A range of its own. Its destructor waits for the work of stream(), and for recorded uses. Declare
+ * the stream first: without it the range is not destroyed before the device closes. */
 class range : public detail::stream_owner<range_ref, detail::destroy_range> {
   public:
     range(device_ref device, uint64_t bytes, const acre_range_options &options = {},

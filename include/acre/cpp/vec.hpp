@@ -146,12 +146,19 @@ template <class T> class vec_ref {
 namespace detail {
 struct destroy_vec {
     void operator()(acre_vec *vec, stream_ref stream) const noexcept {
-        acre_vec_destroy(vec, stream.get());
+        if (acre_vec_destroy(vec, stream.get()) == ACRE_OK)
+            return;
+        /* The stream may have been destroyed before the vec: wait for all work instead. */
+        acre_vec_info info = {};
+        info.struct_size = sizeof info;
+        if (acre_vec_get_info(vec, &info) == ACRE_OK && acre_device_sync(info.device) == ACRE_OK)
+            acre_vec_destroy(vec, nullptr);
     }
 };
 } // namespace detail
 
-/* A vec of its own. Its destructor waits for the work of stream(), and for recorded uses. */
+/* A vec of its own. Its destructor waits for the work of stream(), and for recorded uses; for all
+ * work of the device if that stream no longer exists. */
 template <class T> class vec : public detail::stream_owner<vec_ref<T>, detail::destroy_vec> {
     using base = detail::stream_owner<vec_ref<T>, detail::destroy_vec>;
 
