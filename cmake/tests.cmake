@@ -7,6 +7,7 @@
 #   tests/cpp/test_*.cpp        a program in C++ (cmake/tests_cpp.cmake)
 #   python/tests/test_*.py      run by pytest (cmake/tests_python.cmake)
 #   examples/*.c                a program that must exit with 0 (label "examples")
+#   examples/cpp/*.cpp          likewise, in C++
 #   examples/*.cu               a program for a GPU, if nvcc is installed; example_<stem>_gpu
 #   examples/mistakes/*.c       run by tests/cli/test_cli_mistakes.sh with ACRE_DEBUG=1
 #   examples/cuda/*             run by `acre run`; its output must be tests/data/cuda/<stem>.txt

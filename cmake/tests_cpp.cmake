@@ -2,6 +2,7 @@
 # Two have rules of their own:
 #   test_cpp_plain     compiled with -fno-exceptions
 #   test_cpp_faults    links the library with test points, and cpp_fault.c, to fail driver calls
+# And the programs of examples/cpp, which must exit with 0.
 include(cmake/cxx.cmake)
 if(NOT CMAKE_CXX_COMPILER)
     return()
@@ -27,4 +28,20 @@ foreach(source IN LISTS cpp_tests)
         target_link_libraries(${name} PRIVATE acre_shared acre_test_flags)
     endif()
     acre_test_run(${name} cpp $<TARGET_FILE:${name}>)
+endforeach()
+
+# Examples are compiled as a user would: no definitions, only the public headers.
+file(GLOB cpp_examples CONFIGURE_DEPENDS examples/cpp/*.cpp)
+foreach(source IN LISTS cpp_examples)
+    cmake_path(GET source STEM stem)
+    if(TARGET example_cpp_${stem})
+        continue()
+    endif()
+    add_executable(example_cpp_${stem} ${source})
+    set_target_properties(example_cpp_${stem} PROPERTIES OUTPUT_NAME ${stem}
+        CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples/cpp)
+    target_link_libraries(example_cpp_${stem} PRIVATE acre_flags acre_shared)
+    add_dependencies(acre_examples example_cpp_${stem})
+    acre_test_run(example_cpp_${stem} examples $<TARGET_FILE:example_cpp_${stem}>)
 endforeach()
