@@ -3,6 +3,7 @@
 #include <acre/acre.hpp>
 #include <acre/cpp/heap.hpp>
 #include <acre/cpp/pmr.hpp>
+#include <acre_heap.hpp>
 
 struct point {
     float x, y;

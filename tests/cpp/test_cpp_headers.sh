@@ -32,7 +32,7 @@ done >"$commands"
 clang=$(compgen -c clang++ | grep -E '^clang\+\+(-[0-9]+)?$' | sort -t- -k2 -n | tail -n 1 || true)
 {
     echo "g++ -std=c++17 $warnings -Iinclude -fsyntax-only $everything"
-    echo "g++ -std=c++20 -fno-exceptions $warnings -Iinclude -fsyntax-only $everything"
+    echo "g++ -std=c++20 -fno-exceptions -fno-rtti $warnings -Iinclude -fsyntax-only $everything"
     if [ -n "$clang" ]; then
         echo "$clang -std=c++17 -fno-exceptions $warnings -Iinclude -fsyntax-only $everything"
         echo "$clang -std=c++20 $warnings -Iinclude -fsyntax-only $everything"

@@ -22,8 +22,9 @@ namespace acre {
 
 /* What every exception of acre has. `catch (const acre::error &)` catches all of them; they also
  * derive from std::exception, and those of memory that ran out from std::bad_alloc. The text is in
- * the object itself: throwing allocates nothing. */
-class error {
+ * the object itself: throwing allocates nothing. Visible also from libraries that are compiled with
+ * -fvisibility=hidden, so that programs catch what these throw. */
+class ACRE_API error {
   public:
     /* `detail`: by default the calling thread's last one. */
     explicit error(acre_status status, const char *detail = nullptr) noexcept : status_(status) {
@@ -54,7 +55,7 @@ class error {
 };
 
 /* A call failed for any other reason than memory. */
-class call_error final : public std::exception, public error {
+class ACRE_API call_error final : public std::exception, public error {
   public:
     explicit call_error(acre_status status, const char *detail = nullptr) noexcept
         : error(status, detail) {
@@ -65,7 +66,7 @@ class call_error final : public std::exception, public error {
 };
 
 /* Memory or addresses ran out, or a limit was reached. */
-class out_of_memory final : public std::bad_alloc, public error {
+class ACRE_API out_of_memory final : public std::bad_alloc, public error {
   public:
     explicit out_of_memory(acre_status status, const char *detail = nullptr) noexcept
         : error(status, detail) {

@@ -14,7 +14,7 @@
 namespace acre {
 
 /* A std::pmr::memory_resource over a pool whose memory the host can access. Resources of the same
- * pool are equal.
+ * pool are equal; without RTTI a resource is equal only to itself.
  *
  * As with any memory of the host, work that uses a block must be done before a container frees it:
  * the next container writes to the block at once. A failed allocation throws acre::out_of_memory, a
@@ -50,8 +50,12 @@ class pmr_resource final : public std::pmr::memory_resource {
         acre_pool_free(pool_.get(), p, stream_.get());
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
+#if defined(__cpp_rtti)
         const pmr_resource *resource = dynamic_cast<const pmr_resource *>(&other);
         return resource && resource->pool_ == pool_;
+#else
+        return this == &other;
+#endif
     }
 
     pool_ref pool_;
