@@ -1,5 +1,5 @@
-# acre_flags: warnings, hardening and sanitizer flags for every target of the project. Only the
-# programs of examples/cuda use C++.
+# acre_flags: warnings, hardening and sanitizer flags for every target of the project. Only
+# tests and examples use C++ (cmake/cxx.cmake).
 include(CheckCCompilerFlag)
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C)

@@ -4,8 +4,10 @@
 #                               tests/support, are linked into each program of the area
 #   tests/<area>/test_*.sh      a script
 #   tests/check/check_*.sh|py   a script that checks the tree or the build
+#   tests/cpp/test_*.cpp        a program in C++ (cmake/tests_cpp.cmake)
 #   python/tests/test_*.py      run by pytest (cmake/tests_python.cmake)
 #   examples/*.c                a program that must exit with 0 (label "examples")
+#   examples/cpp/*.cpp          likewise, in C++
 #   examples/*.cu               a program for a GPU, if nvcc is installed; example_<stem>_gpu
 #   examples/mistakes/*.c       run by tests/cli/test_cli_mistakes.sh with ACRE_DEBUG=1
 #   examples/cuda/*             run by `acre run`; its output must be tests/data/cuda/<stem>.txt
@@ -36,6 +38,7 @@ set(aarch64_leak_tests
     test_heap_debug test_realloc test_share test_stats_export test_tags test_trace
     test_vm_export                                                       # api: objects
     test_pool_model test_plan_model test_space_model                     # model: long lives
+    test_cpp_faults test_cpp_containers                                  # C++
     fuzz_.*_mutations)                                                   # readers of files
 string(REPLACE ";" "|" aarch64_leak_tests "^(${aarch64_leak_tests})$")
 
@@ -105,7 +108,7 @@ set(long_tests test_heap_registers test_cli_bench test_counted_mem test_cli_demo
 
 # These tests have one thread, or only threads that other tests have too, so the thread sanitizer
 # would find nothing new in them.
-set(not_for_tsan "^(fuzz_|example_|test_place|test_counted_|test_heap_core|test_space_model|test_trace_code|\
+set(not_for_tsan "^(fuzz_|example_|test_cpp_|test_place|test_counted_|test_heap_core|test_space_model|test_trace_code|\
 .*_lanes$|test_cli_(bad_input|bench|demo|docs|doctor|help|info|oom_report|plan|report|stats|streams|top|trace)|test_page_|\
 test_soft_heap_room)")
 
@@ -335,5 +338,6 @@ foreach(script IN LISTS scripts)
     endif()
 endforeach()
 
+include(cmake/tests_cpp.cmake)
 include(cmake/tests_python.cmake)
 include(cmake/tests_cpp_mr.cmake)

@@ -198,6 +198,19 @@ typedef struct acre_pool_stats {
 /* Gets the statistics of a pool. */
 ACRE_API acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats);
 
+/* Properties of a pool, which never change. */
+typedef struct acre_pool_info {
+    size_t struct_size; /* set by the caller */
+    acre_device *device;
+    acre_kind kind;
+    uint32_t flags;      /* ACRE_POOL_* */
+    uint32_t is_default; /* 1: a default pool of its device */
+    uint32_t reserved;
+} acre_pool_info;
+
+/* Gets the properties of a pool. */
+ACRE_API acre_status acre_pool_get_info(acre_pool *pool, acre_pool_info *info);
+
 /* Tells all pools that a stream created with CUDA is about to be destroyed. Call it before
  * cuStreamDestroy: the pools then record an event after the frees on the stream, and can reuse the
  * memory once the event has completed. acre_stream_destroy does this by itself. */

@@ -387,6 +387,13 @@ class acre_pool_stats(Structure):
     ]
 
 
+class acre_pool_info(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("device", c_void_p), ("kind", c_int), ("flags", c_uint32), ("is_default", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
 class acre_vec_options(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("kind", c_int), ("strategy", c_int), ("address_bytes", c_uint64),
@@ -599,6 +606,7 @@ FUNCTIONS = {
     "acre_pool_trim": (c_int, [c_void_p, c_uint64]),
     "acre_pool_walk": (c_int, [c_void_p, acre_pool_walk_fn, c_void_p]),
     "acre_pool_get_stats": (c_int, [c_void_p, POINTER(acre_pool_stats)]),
+    "acre_pool_get_info": (c_int, [c_void_p, POINTER(acre_pool_info)]),
     "acre_stream_retire": (c_int, [c_void_p, c_void_p]),
     "acre_pool_set_limits": (c_int, [c_void_p, c_uint64, c_uint64]),
     "acre_pool_set_callback": (c_int, [c_void_p, acre_pool_oom_fn, c_void_p]),

@@ -641,6 +641,24 @@ acre_status acre_pool_get_stats(acre_pool *pool, acre_pool_stats *stats) {
     return acre__in_call(pool_get_stats(pool, stats), "acre_pool_get_stats");
 }
 
+static acre_status pool_get_info(acre_pool *pool, acre_pool_info *info) {
+    acre_pool_info now = {.struct_size = sizeof now};
+    acre_status status = acre__options_out(info, sizeof now, &now, "acre_pool_info");
+    if (status == ACRE_OK)
+        status = acre__pool_check(pool);
+    if (status)
+        return status;
+    now.device = pool->dev;
+    now.kind = pool->kind;
+    now.flags = pool->flags;
+    now.is_default = pool->is_default != 0;
+    return acre__options_out(info, sizeof now, &now, "acre_pool_info");
+}
+
+acre_status acre_pool_get_info(acre_pool *pool, acre_pool_info *info) {
+    return acre__in_call(pool_get_info(pool, info), "acre_pool_get_info");
+}
+
 static acre_status pool_set_limits(acre_pool *pool, uint64_t soft_limit_bytes,
                                    uint64_t limit_bytes) {
     acre_status status = acre__pool_check(pool);

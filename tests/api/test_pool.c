@@ -447,6 +447,9 @@ TEST(pool_walk_and_leak_list_have_what_is_handed_out) {
         acre_pool_stats stats = {.struct_size = sizeof stats};
         api_expect(acre_pool_get_stats(t.pool, &stats), ACRE_E_HANDLE);
         api_expect(acre_pool_get_stats(NULL, &stats), ACRE_E_NULL);
+        acre_pool_info info = {.struct_size = sizeof info};
+        api_expect(acre_pool_get_info(t.pool, &info), ACRE_E_HANDLE);
+        api_expect(acre_pool_get_info(NULL, &info), ACRE_E_NULL);
         api_ok(acre_pool_destroy(NULL, NULL, NULL));
         api_ok(acre_trim(t.device));
         assert_int_equal(api_stats(t.device).chunks, 0);
@@ -514,6 +517,34 @@ static int without_vmm(void) {
 
 TEST(pool_without_memory_by_hand_works_alike) {
     api_started_ok("without-vmm", "ACRE_VMM=off");
+}
+
+TEST(pool_get_info_every_kind_says_device_kind_and_flags) {
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        for (unsigned kind = ACRE_KIND_DEVICE; kind <= ACRE_KIND_MANAGED; kind++) {
+            acre_pool_info info = {.struct_size = sizeof info};
+            acre_pool_options options = {
+                .struct_size = sizeof options, .kind = (acre_kind)kind, .flags = ACRE_POOL_ZERO};
+            acre_pool *pool = NULL;
+            api_ok(acre_pool_create(device, &options, &pool));
+            api_ok(acre_pool_get_info(pool, &info));
+            assert_ptr_equal(info.device, device);
+            assert_int_equal(info.kind, kind);
+            assert_int_equal(info.flags, ACRE_POOL_ZERO);
+            assert_int_equal(info.is_default, 0);
+            api_ok(acre_pool_destroy(pool, NULL, NULL));
+            api_ok(acre_pool_default(device, (acre_kind)kind, &pool));
+            api_ok(acre_pool_get_info(pool, &info));
+            assert_int_equal(info.kind, kind);
+            assert_int_equal(info.flags, 0);
+            assert_int_equal(info.is_default, 1);
+            info.struct_size = 1;
+            api_expect(acre_pool_get_info(pool, &info), ACRE_E_OPTIONS);
+            api_expect(acre_pool_get_info(pool, NULL), ACRE_E_NULL);
+        }
+        api_ok(acre_close(device));
+    }
 }
 
 int main(int argc, char **argv) {

@@ -214,6 +214,7 @@ TEST(pool_in_a_forked_child_says_so) {
     if (pid == 0) {
         acre_pool *pool;
         acre_pool_stats stats = {.struct_size = sizeof stats};
+        acre_pool_info info = {.struct_size = sizeof info};
         int bad = acre_pool_alloc(t.pool, 1024, 0, t.stream, &q) != ACRE_E_FORKED ||
                   acre_pool_free(t.pool, p, t.stream) != ACRE_E_FORKED ||
                   acre_free(p, t.stream) != ACRE_E_FORKED ||
@@ -228,6 +229,7 @@ TEST(pool_in_a_forked_child_says_so) {
                   acre_pool_reserve(t.pool, 1) != ACRE_E_FORKED ||
                   acre_pool_walk(t.pool, ignore_block, NULL) != ACRE_E_FORKED ||
                   acre_pool_get_stats(t.pool, &stats) != ACRE_E_FORKED ||
+                  acre_pool_get_info(t.pool, &info) != ACRE_E_FORKED ||
                   acre_stream_retire(t.device, t.stream) != ACRE_E_FORKED ||
                   acre_pool_destroy(t.pool, NULL, NULL) != ACRE_E_FORKED ||
                   acre_pool_owns(t.pool, p) || acre_pool_usable_size(t.pool, p);

@@ -3,8 +3,8 @@
 
     check_map.py [ROOT]      ROOT is $ACRE_SOURCE, else the tree this file is in
 
-Every folder of src/ has a README.md. A README.md of a source folder names every .c, .h and .S file
-of that folder. docs/design.md is checked like them. Paths in backticks exist, relative to the root or to the document, and so do targets
+Every folder of src/ has a README.md. A README.md of a source folder names every .c, .h, .hpp and .S
+file of that folder. docs/design.md is checked like them. Paths in backticks exist, relative to the root or to the document, and so do targets
 of links. Functions in backticks (lower case, with an underscore) occur in the sources. In docs/map.md
 a function belongs to the last path before it on its line, and that file declares it.
 
@@ -17,17 +17,17 @@ import sys
 
 SOURCES = ["src", "include", "cli", "bench", "standin", "shim", "ledger", "report", "python"]
 # Folders with a README.md besides those of src/, and those whose files it names too.
-OTHERS = {"include": ["include/acre", "include/acre/heap"], "bench": [], "cli": [], "standin": [],
+OTHERS = {"include": ["include/acre", "include/acre/heap", "include/acre/cpp"], "bench": [], "cli": [], "standin": [],
           "shim": [], "ledger": [], "report": [], "python/native": []}
 MAP = "docs/map.md"
 ALSO = ["docs/design.md"]  # their paths and functions are checked as well
-NAMED_KINDS = (".c", ".h", ".S")
-SOURCE_KINDS = (".c", ".h", ".S", ".cu")
+NAMED_KINDS = (".c", ".h", ".hpp", ".S")
+SOURCE_KINDS = (".c", ".h", ".hpp", ".S", ".cu")
 
 QUOTED = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)")
 FUNCTION = re.compile(r"([a-z0-9_]*_[a-z0-9_]*)(\(\))?$")
-PATH = re.compile(r"[\w.+-]*/[\w./+-]*$|[\w.+-]+\.(c|h|S)$")
+PATH = re.compile(r"[\w.+-]*/[\w./+-]*$|[\w.+-]+\.(c|h|hpp|S)$")
 WORD = re.compile(r"\b\w+\b")
 
 

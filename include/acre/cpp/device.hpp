@@ -44,6 +44,48 @@ class stream_ref {
     acre_stream stream_ = nullptr;
 };
 
+/* An event of acre or of CUDA (cudaEvent_t, CUevent). */
+class event_ref {
+  public:
+    constexpr event_ref() noexcept = default;
+    constexpr event_ref(acre_event event) noexcept : event_(event) {
+    }
+    constexpr acre_event get() const noexcept {
+        return event_;
+    }
+    friend constexpr bool operator==(event_ref a, event_ref b) noexcept {
+        return a.event_ == b.event_;
+    }
+    friend constexpr bool operator!=(event_ref a, event_ref b) noexcept {
+        return a.event_ != b.event_;
+    }
+
+  private:
+    acre_event event_ = nullptr;
+};
+
+namespace detail {
+
+/* Turns the status of a query into a result: true if the work is done. */
+inline result<bool> is_done(acre_status status) noexcept {
+    if (status == ACRE_OK || status == ACRE_E_NOT_READY)
+        return status == ACRE_OK;
+    return status;
+}
+
+/* Calls a C function that fills an info or stats struct. */
+template <class Info, class Handle>
+result<Info> get_info(acre_status (*get)(Handle, Info *), Handle handle) noexcept {
+    Info info = {};
+    info.struct_size = sizeof info;
+    acre_status status = get(handle, &info);
+    if (status != ACRE_OK)
+        return status;
+    return info;
+}
+
+} // namespace detail
+
 /* An open device that something else keeps open. */
 class device_ref {
   public:
@@ -55,16 +97,16 @@ class device_ref {
     }
 
     acre_device_info info() const {
-        acre_device_info info = {};
-        info.struct_size = sizeof info;
-        check(acre_device_get_info(device_, &info));
-        return info;
+        return try_info().value();
+    }
+    result<acre_device_info> try_info() const noexcept {
+        return detail::get_info(acre_device_get_info, device_);
     }
     acre_device_stats stats() const {
-        acre_device_stats stats = {};
-        stats.struct_size = sizeof stats;
-        check(acre_device_get_stats(device_, &stats));
-        return stats;
+        return try_stats().value();
+    }
+    result<acre_device_stats> try_stats() const noexcept {
+        return detail::get_info(acre_device_get_stats, device_);
     }
     /* Waits for all work that this process has queued on the device. */
     void sync() const {
@@ -80,11 +122,26 @@ class device_ref {
     result<void> try_trim() const noexcept {
         return acre_trim(device_);
     }
+    /* Waits on the host until all work queued on a stream is done. */
     void sync(stream_ref stream) const {
         check(try_sync(stream).status());
     }
     result<void> try_sync(stream_ref stream) const noexcept {
         return acre_stream_sync(device_, stream.get());
+    }
+    /* Returns true if all work queued on a stream is done. */
+    bool query(stream_ref stream) const {
+        return try_query(stream).value();
+    }
+    result<bool> try_query(stream_ref stream) const noexcept {
+        return detail::is_done(acre_stream_query(device_, stream.get()));
+    }
+    /* Makes all work queued on a stream from now on wait for an event. */
+    void wait(stream_ref stream, event_ref event) const {
+        check(try_wait(stream, event).status());
+    }
+    result<void> try_wait(stream_ref stream, event_ref event) const noexcept {
+        return acre_stream_wait(device_, stream.get(), event.get());
     }
 
     /* Copies bytes between any kinds of memory, in stream order (acre_copy). */
@@ -94,6 +151,13 @@ class device_ref {
     result<void> try_copy(void *to, const void *from, size_t bytes,
                           stream_ref stream) const noexcept {
         return acre_copy(device_, to, from, bytes, stream.get());
+    }
+    /* Copies on the legacy stream, and waits until the copy is done (acre_copy_sync). */
+    void copy_sync(void *to, const void *from, size_t bytes) const {
+        check(try_copy_sync(to, from, bytes).status());
+    }
+    result<void> try_copy_sync(void *to, const void *from, size_t bytes) const noexcept {
+        return acre_copy_sync(device_, to, from, bytes);
     }
     /* Sets bytes of any memory, in stream order (acre_fill). */
     void fill(void *to, uint8_t value, size_t bytes, stream_ref stream) const {
@@ -172,7 +236,8 @@ class stream {
         return *this;
     }
     ~stream() {
-        acre_stream_destroy(device_.get(), handle_);
+        if (handle_)
+            acre_stream_destroy(device_.get(), handle_);
     }
 
     acre_stream get() const noexcept {
@@ -190,6 +255,20 @@ class stream {
     }
     result<void> try_sync() const noexcept {
         return acre_stream_sync(device_.get(), handle_);
+    }
+    /* Returns true if all work queued on the stream is done. */
+    bool query() const {
+        return try_query().value();
+    }
+    result<bool> try_query() const noexcept {
+        return device_.try_query(handle_);
+    }
+    /* Makes all work queued on the stream from now on wait for an event. The host does not wait. */
+    void wait(event_ref event) const {
+        check(try_wait(event).status());
+    }
+    result<void> try_wait(event_ref event) const noexcept {
+        return device_.try_wait(handle_, event);
     }
     /* Gives up ownership: the caller calls acre_stream_destroy. */
     acre_stream release() noexcept {

@@ -22,11 +22,14 @@ namespace acre {
 
 /* What every exception of acre has. `catch (const acre::error &)` catches all of them; they also
  * derive from std::exception, and those of memory that ran out from std::bad_alloc. The text is in
- * the object itself: throwing allocates nothing. */
-class error {
+ * the object itself: throwing allocates nothing. Visible also from libraries that are compiled with
+ * -fvisibility=hidden, so that programs catch what these throw. */
+class ACRE_API error {
   public:
-    explicit error(acre_status status) noexcept : status_(status) {
-        std::snprintf(text_, sizeof text_, "%s: %s", acre_status_name(status), acre_last_detail());
+    /* `detail`: by default the calling thread's last one. */
+    explicit error(acre_status status, const char *detail = nullptr) noexcept : status_(status) {
+        std::snprintf(text_, sizeof text_, "%s: %s", acre_status_name(status),
+                      detail ? detail : acre_last_detail());
     }
     virtual ~error() = default;
 
@@ -52,9 +55,10 @@ class error {
 };
 
 /* A call failed for any other reason than memory. */
-class call_error final : public std::exception, public error {
+class ACRE_API call_error final : public std::exception, public error {
   public:
-    explicit call_error(acre_status status) noexcept : error(status) {
+    explicit call_error(acre_status status, const char *detail = nullptr) noexcept
+        : error(status, detail) {
     }
     const char *what() const noexcept override {
         return error::what();
@@ -62,9 +66,10 @@ class call_error final : public std::exception, public error {
 };
 
 /* Memory or addresses ran out, or a limit was reached. */
-class out_of_memory final : public std::bad_alloc, public error {
+class ACRE_API out_of_memory final : public std::bad_alloc, public error {
   public:
-    explicit out_of_memory(acre_status status) noexcept : error(status) {
+    explicit out_of_memory(acre_status status, const char *detail = nullptr) noexcept
+        : error(status, detail) {
     }
     const char *what() const noexcept override {
         return error::what();
@@ -88,14 +93,17 @@ constexpr bool is_out_of_memory(acre_status status) noexcept {
            status == ACRE_E_ADDRESS_SPACE || status == ACRE_E_LIMIT;
 }
 
-/* Throws the exception for a failed status. Its text is the calling thread's last detail. */
-[[noreturn]] inline void throw_error(acre_status status) {
+/* Throws the exception for a failed status. Its text is `detail`, or the thread's last one. Not
+ * inlined: a call that succeeds executes a comparison more than the C call, and no caller grows by
+ * the exception's construction. */
+[[noreturn, gnu::noinline, gnu::cold]] inline void throw_error(acre_status status,
+                                                               const char *detail = nullptr) {
 #if defined(__cpp_exceptions)
     if (is_out_of_memory(status))
-        throw out_of_memory(status);
-    throw call_error(status);
+        throw out_of_memory(status, detail);
+    throw call_error(status, detail);
 #else
-    (void)status;
+    (void)status, (void)detail;
     std::abort();
 #endif
 }

@@ -3,6 +3,8 @@
 #define ACRE_CPP_POOL_HPP
 
 #include "../pool.h"
+#include "../spill.h"
+#include "callable.hpp"
 #include "device.hpp"
 
 namespace acre {
@@ -28,17 +30,23 @@ class pool_ref {
     constexpr acre_pool *get() const noexcept {
         return pool_;
     }
+    acre_pool_info info() const {
+        return try_info().value();
+    }
+    result<acre_pool_info> try_info() const noexcept {
+        return detail::get_info(acre_pool_get_info, pool_);
+    }
 
     /* Allocates a block for work of `stream` (acre_pool_alloc). `alignment` is 0 (for 256) or a
      * power of two. NULL for 0 bytes. */
     [[nodiscard]] void *allocate(size_t bytes, stream_ref stream, size_t alignment = 0) const {
-        void *p = nullptr;
+        void *p; /* acre always sets it */
         check(acre_pool_alloc(pool_, bytes, alignment, stream.get(), &p));
         return p;
     }
     result<void *> try_allocate(size_t bytes, stream_ref stream,
                                 size_t alignment = 0) const noexcept {
-        void *p = nullptr;
+        void *p;
         acre_status status = acre_pool_alloc(pool_, bytes, alignment, stream.get(), &p);
         if (status != ACRE_OK)
             return status;
@@ -50,6 +58,80 @@ class pool_ref {
     }
     result<void> try_deallocate(void *p, stream_ref stream) const noexcept {
         return acre_pool_free(pool_, p, stream.get());
+    }
+    /* Allocates a block and zeroes it in stream order (acre_pool_alloc_zeroed). */
+    [[nodiscard]] void *allocate_zeroed(size_t bytes, stream_ref stream,
+                                        size_t alignment = 0) const {
+        return try_allocate_zeroed(bytes, stream, alignment).value();
+    }
+    result<void *> try_allocate_zeroed(size_t bytes, stream_ref stream,
+                                       size_t alignment = 0) const noexcept {
+        void *p;
+        acre_status status = acre_pool_alloc_zeroed(pool_, bytes, alignment, stream.get(), &p);
+        if (status != ACRE_OK)
+            return status;
+        return p;
+    }
+    /* Allocates `count` blocks of `bytes` each, all or none (acre_pool_alloc_many). */
+    void allocate_many(size_t bytes, size_t count, stream_ref stream, void **blocks) const {
+        check(try_allocate_many(bytes, count, stream, blocks).status());
+    }
+    result<void> try_allocate_many(size_t bytes, size_t count, stream_ref stream,
+                                   void **blocks) const noexcept {
+        return acre_pool_alloc_many(pool_, bytes, count, stream.get(), blocks);
+    }
+    /* Frees `count` blocks in stream order, and stops at the first failure. */
+    void deallocate_many(void *const *blocks, size_t count, stream_ref stream) const {
+        check(try_deallocate_many(blocks, count, stream).status());
+    }
+    result<void> try_deallocate_many(void *const *blocks, size_t count,
+                                     stream_ref stream) const noexcept {
+        return acre_pool_free_many(pool_, blocks, count, stream.get(), nullptr);
+    }
+    /* Resizes a block and keeps its contents up to the smaller size (acre_pool_realloc). Returns
+     * the block's address, which may be new. After a failure the old block is unchanged. */
+    [[nodiscard]] void *reallocate(void *p, size_t bytes, stream_ref stream) const {
+        return try_reallocate(p, bytes, stream).value();
+    }
+    result<void *> try_reallocate(void *p, size_t bytes, stream_ref stream) const noexcept {
+        void *moved;
+        acre_status status = acre_pool_realloc(pool_, p, bytes, stream.get(), &moved);
+        if (status != ACRE_OK)
+            return status;
+        return moved;
+    }
+    /* Allocates a block that leaves the device when memory is short (acre/spill.h); acre::bring
+     * brings it back. deallocate frees it. */
+    [[nodiscard]] void *allocate_spillable(size_t bytes, stream_ref stream) const {
+        return try_allocate_spillable(bytes, stream).value();
+    }
+    result<void *> try_allocate_spillable(size_t bytes, stream_ref stream) const noexcept {
+        void *p;
+        acre_status status = acre_pool_alloc_spillable(pool_, bytes, stream.get(), &p);
+        if (status != ACRE_OK)
+            return status;
+        return p;
+    }
+    /* Frees a block. Any stream may reuse it once the event has completed. */
+    void deallocate_after(void *p, event_ref event) const {
+        check(try_deallocate_after(p, event).status());
+    }
+    result<void> try_deallocate_after(void *p, event_ref event) const noexcept {
+        return acre_pool_free_after(pool_, p, event.get());
+    }
+    /* Lets graphs captured on `stream` share memory under a key (acre_pool_graph_share). */
+    void graph_share(stream_ref stream, uint64_t key) const {
+        check(try_graph_share(stream, key).status());
+    }
+    result<void> try_graph_share(stream_ref stream, uint64_t key) const noexcept {
+        return acre_pool_graph_share(pool_, stream.get(), key);
+    }
+    /* Ends the sharing under a key: its memory goes back to the pool. */
+    void graph_end(uint64_t key) const {
+        check(try_graph_end(key).status());
+    }
+    result<void> try_graph_end(uint64_t key) const noexcept {
+        return acre_pool_graph_end(pool_, key);
     }
     /* Records that work queued on `stream` so far uses a block (acre_pool_record_use). */
     void record_use(void *p, stream_ref stream) const {
@@ -80,13 +162,26 @@ class pool_ref {
     }
     /* Limits live and cached bytes (acre_pool_set_limits); 0: no limit. */
     void set_limits(uint64_t soft_limit_bytes, uint64_t limit_bytes) const {
-        check(acre_pool_set_limits(pool_, soft_limit_bytes, limit_bytes));
+        check(try_set_limits(soft_limit_bytes, limit_bytes).status());
+    }
+    result<void> try_set_limits(uint64_t soft_limit_bytes, uint64_t limit_bytes) const noexcept {
+        return acre_pool_set_limits(pool_, soft_limit_bytes, limit_bytes);
     }
     acre_pool_stats stats() const {
-        acre_pool_stats stats = {};
-        stats.struct_size = sizeof stats;
-        check(acre_pool_get_stats(pool_, &stats));
-        return stats;
+        return try_stats().value();
+    }
+    result<acre_pool_stats> try_stats() const noexcept {
+        return detail::get_info(acre_pool_get_stats, pool_);
+    }
+    /* Calls fn(void *p, size_t bytes) for every live block (acre_pool_walk). The function returns
+     * nothing, or a bool: false ends the walk. It must not call into acre. If it throws, the walk
+     * ends, and the exception continues here. */
+    template <class F> void walk(F &&fn) const {
+        check(try_walk(fn).status());
+    }
+    template <class F> result<void> try_walk(F &&fn) const {
+        return detail::walk<void *, size_t>(
+            fn, [this](auto call, void *user) { return acre_pool_walk(pool_, call, user); });
     }
 
     friend constexpr bool operator==(pool_ref a, pool_ref b) noexcept {
@@ -127,6 +222,11 @@ class pool : public detail::owner<pool_ref, detail::destroy_pool> {
         return pool(owner(handle));
     }
 
+    /* Takes over a pool, which the destructor destroys. */
+    static pool adopt(acre_pool *handle) noexcept {
+        return pool(owner(handle));
+    }
+
   private:
     static acre_pool_options of_kind(acre_kind kind) noexcept {
         acre_pool_options options = {};
@@ -136,6 +236,25 @@ class pool : public detail::owner<pool_ref, detail::destroy_pool> {
     explicit pool(owner &&other) noexcept : owner(std::move(other)) {
     }
 };
+
+namespace detail {
+/* Returns ACRE_E_KIND for a pool whose memory the host cannot access. */
+inline acre_status host_can_access(pool_ref pool) noexcept {
+    result<acre_pool_info> info = pool.try_info();
+    if (!info)
+        return info.status();
+    return info->kind == ACRE_KIND_DEVICE ? ACRE_E_KIND : ACRE_OK;
+}
+/* Throws for a pool whose memory the host cannot access. */
+inline void need_host_access(pool_ref pool) {
+    acre_status status = host_can_access(pool);
+    if (status == ACRE_E_KIND)
+        throw_error(status,
+                    "the pool has device memory, which the host cannot access: use a pool of "
+                    "pinned, mapped or managed memory");
+    check(status);
+}
+} // namespace detail
 
 } // namespace acre
 

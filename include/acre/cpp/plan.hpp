@@ -1,0 +1,279 @@
+/* Plans as C++ objects. Part of acre.hpp. */
+#ifndef ACRE_CPP_PLAN_HPP
+#define ACRE_CPP_PLAN_HPP
+
+#include "../plan.h"
+#include "callable.hpp"
+#include "pool.hpp"
+
+namespace acre {
+
+namespace detail {
+/* The bytes of `count` elements. A product that overflows is more than any memory has. */
+constexpr size_t array_bytes(size_t count, size_t element_bytes) noexcept {
+    return count > SIZE_MAX / element_bytes ? SIZE_MAX : count * element_bytes;
+}
+} // namespace detail
+
+/* An array whose address a plan writes. It must exist until the plan has written it, in the same
+ * place: it can be neither copied nor moved. */
+template <class T> class planned {
+  public:
+    planned() noexcept = default;
+    planned(const planned &) = delete;
+    planned &operator=(const planned &) = delete;
+
+    /* NULL before the plan has placed it. */
+    T *data() const noexcept {
+        return static_cast<T *>(p_);
+    }
+    size_t size() const noexcept {
+        return size_;
+    }
+    explicit operator bool() const noexcept {
+        return p_ != nullptr;
+    }
+
+  private:
+    friend class plan_ref;
+    void *p_ = nullptr;
+    size_t size_ = 0;
+};
+
+class plan_step;
+
+/* A plan that something else owns. `place` is ACRE_PLACE_DEVICE or ACRE_PLACE_HOST. */
+class plan_ref {
+  public:
+    constexpr plan_ref() noexcept = default;
+    constexpr explicit plan_ref(acre_plan *plan) noexcept : plan_(plan) {
+    }
+    constexpr acre_plan *get() const noexcept {
+        return plan_;
+    }
+
+    /* Requests `count` elements for all steps (acre_plan_want). The address is there when the call
+     * returns, or with ACRE_PLAN_DEFERRED after satisfy(). */
+    template <class T>
+    void want(planned<T> &array, size_t count, uint32_t place = ACRE_PLACE_DEVICE) const {
+        check(try_want(array, count, place).status());
+    }
+    template <class T>
+    result<void> try_want(planned<T> &array, size_t count,
+                          uint32_t place = ACRE_PLACE_DEVICE) const noexcept {
+        acre_status status = acre_plan_want(plan_, place, detail::array_bytes(count, sizeof(T)),
+                                            alignof(T), &array.p_);
+        if (status == ACRE_OK)
+            array.size_ = count;
+        return status;
+    }
+    /* Requests `count` elements for the steps from `first_step` to `last_step`, both included
+     * (acre_plan_want_for). commit() writes the address. */
+    template <class T>
+    void want_for(planned<T> &array, size_t count, uint64_t first_step, uint64_t last_step,
+                  uint32_t place = ACRE_PLACE_DEVICE) const {
+        check(try_want_for(array, count, first_step, last_step, place).status());
+    }
+    template <class T>
+    result<void> try_want_for(planned<T> &array, size_t count, uint64_t first_step,
+                              uint64_t last_step,
+                              uint32_t place = ACRE_PLACE_DEVICE) const noexcept {
+        acre_status status = acre_plan_want_for(plan_, place, detail::array_bytes(count, sizeof(T)),
+                                                alignof(T), first_step, last_step, &array.p_);
+        if (status == ACRE_OK)
+            array.size_ = count;
+        return status;
+    }
+    /* A request for want_many, for all steps and on the device. Change its fields for others. */
+    template <class T>
+    static acre_plan_wish wish(planned<T> &array, size_t count,
+                               const char *name = nullptr) noexcept {
+        acre_plan_wish wish = {};
+        wish.struct_size = sizeof wish;
+        wish.p = &array.p_;
+        wish.name = name;
+        wish.bytes = detail::array_bytes(count, sizeof(T));
+        wish.alignment = alignof(T);
+        array.size_ = count;
+        return wish;
+    }
+    /* Makes `count` requests, all or none (acre_plan_want_many). */
+    void want_many(const acre_plan_wish *wishes, size_t count, uint32_t flags = 0) const {
+        check(try_want_many(wishes, count, flags).status());
+    }
+    result<void> try_want_many(const acre_plan_wish *wishes, size_t count,
+                               uint32_t flags = 0) const noexcept {
+        return acre_plan_want_many(plan_, wishes, count, flags);
+    }
+    /* Places all queued requests of want(), all or none. */
+    void satisfy() const {
+        check(try_satisfy().status());
+    }
+    result<void> try_satisfy() const noexcept {
+        return acre_plan_satisfy(plan_);
+    }
+    /* Drops all requests that wait for satisfy() or commit(). */
+    void cancel() const {
+        check(try_cancel().status());
+    }
+    result<void> try_cancel() const noexcept {
+        return acre_plan_cancel(plan_);
+    }
+    /* Places all requests that wait, writes their addresses, and fixes the plan. */
+    void commit() const {
+        check(try_commit().status());
+    }
+    result<void> try_commit() const noexcept {
+        return acre_plan_commit(plan_);
+    }
+    /* Empties the plan for the next round and keeps its memory (acre_plan_release). A default
+     * stream_ref means all streams of the device. release() gives up ownership, as in all owners.
+     */
+    void release_round(stream_ref stream) const {
+        check(try_release_round(stream).status());
+    }
+    result<void> try_release_round(stream_ref stream) const noexcept {
+        return acre_plan_release(plan_, stream.get());
+    }
+    /* Calls fn(const acre_plan_placed &) for every request of this round. The function returns
+     * nothing, or a bool: false ends the walk. It must not call into acre. If it throws, the walk
+     * ends, and the exception continues here. */
+    template <class F> void walk(F &&fn) const {
+        check(try_walk(fn).status());
+    }
+    template <class F> result<void> try_walk(F &&fn) const {
+        auto with_reference = [&fn](const acre_plan_placed *placed) { return fn(*placed); };
+        return detail::walk<const acre_plan_placed *>(
+            with_reference,
+            [this](auto call, void *user) { return acre_plan_walk(plan_, call, user); });
+    }
+    acre_plan_stats stats() const {
+        return try_stats().value();
+    }
+    result<acre_plan_stats> try_stats() const noexcept {
+        return detail::get_info(acre_plan_get_stats, plan_);
+    }
+
+    /* ---- loops ---- */
+
+    /* Begins a step of a loop, which ends with the object (acre_plan_step_begin). */
+    plan_step step(stream_ref stream) const;
+    result<plan_step> try_step(stream_ref stream) const noexcept;
+
+    /* Allocates a block in a step (acre_plan_alloc). */
+    [[nodiscard]] void *allocate(size_t bytes, uint32_t place = ACRE_PLACE_DEVICE,
+                                 size_t alignment = 0) const {
+        void *p; /* acre always sets it */
+        check(acre_plan_alloc(plan_, place, bytes, alignment, &p));
+        return p;
+    }
+    result<void *> try_allocate(size_t bytes, uint32_t place = ACRE_PLACE_DEVICE,
+                                size_t alignment = 0) const noexcept {
+        void *p;
+        acre_status status = acre_plan_alloc(plan_, place, bytes, alignment, &p);
+        if (status != ACRE_OK)
+            return status;
+        return p;
+    }
+    /* Frees a block of allocate, in its step or in a later one. */
+    void deallocate(void *p) const {
+        check(acre_plan_free(plan_, p));
+    }
+    result<void> try_deallocate(void *p) const noexcept {
+        return acre_plan_free(plan_, p);
+    }
+
+  private:
+    acre_plan *plan_ = nullptr;
+};
+
+/* A step of a loop. The destructor ends the step, and ignores a failure; end() reports it. It
+ * belongs to the thread that began it. */
+class [[nodiscard]] plan_step {
+  public:
+    plan_step(plan_step &&other) noexcept : plan_(std::exchange(other.plan_, plan_ref())) {
+    }
+    plan_step &operator=(plan_step &&) = delete;
+    ~plan_step() {
+        if (plan_.get())
+            acre_plan_step_end(plan_.get());
+    }
+    [[nodiscard]] void *allocate(size_t bytes, uint32_t place = ACRE_PLACE_DEVICE,
+                                 size_t alignment = 0) const {
+        return plan_.allocate(bytes, place, alignment);
+    }
+    result<void *> try_allocate(size_t bytes, uint32_t place = ACRE_PLACE_DEVICE,
+                                size_t alignment = 0) const noexcept {
+        return plan_.try_allocate(bytes, place, alignment);
+    }
+    void deallocate(void *p) const {
+        plan_.deallocate(p);
+    }
+    result<void> try_deallocate(void *p) const noexcept {
+        return plan_.try_deallocate(p);
+    }
+    /* Ends the step now. After a failure the step has not ended, and the destructor tries again. */
+    void end() {
+        check(try_end().status());
+    }
+    result<void> try_end() noexcept {
+        acre_status status = acre_plan_step_end(plan_.get());
+        if (status == ACRE_OK)
+            plan_ = plan_ref();
+        return status;
+    }
+
+  private:
+    friend class plan_ref;
+    explicit plan_step(plan_ref plan) noexcept : plan_(plan) {
+    }
+    plan_ref plan_;
+};
+
+inline result<plan_step> plan_ref::try_step(stream_ref stream) const noexcept {
+    acre_status status = acre_plan_step_begin(plan_, stream.get());
+    if (status != ACRE_OK)
+        return status;
+    return plan_step(*this);
+}
+
+inline plan_step plan_ref::step(stream_ref stream) const {
+    return try_step(stream).value();
+}
+
+namespace detail {
+struct destroy_plan {
+    void operator()(acre_plan *plan) const noexcept {
+        acre_plan_destroy(plan);
+    }
+};
+} // namespace detail
+
+/* A plan of its own. Its destructor waits for all work queued on the device. */
+class plan : public detail::owner<plan_ref, detail::destroy_plan> {
+  public:
+    explicit plan(device_ref device, const acre_plan_options &options = {})
+        : plan(try_create(device, options).value()) {
+    }
+    /* struct_size may be 0: C++ sets it. */
+    static result<plan> try_create(device_ref device, acre_plan_options options = {}) noexcept {
+        acre_plan *handle = nullptr;
+        if (!options.struct_size)
+            options.struct_size = sizeof options;
+        acre_status status = acre_plan_create(device.get(), &options, &handle);
+        if (status != ACRE_OK)
+            return status;
+        return adopt(handle);
+    }
+    static plan adopt(acre_plan *handle) noexcept {
+        return plan(owner(handle));
+    }
+
+  private:
+    explicit plan(owner &&other) noexcept : owner(std::move(other)) {
+    }
+};
+
+} // namespace acre
+
+#endif

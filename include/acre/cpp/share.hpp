@@ -1,0 +1,125 @@
+/* Sharing with other processes, as C++ objects. Part of acre.hpp. */
+#ifndef ACRE_CPP_SHARE_HPP
+#define ACRE_CPP_SHARE_HPP
+
+#include "../share.h"
+#include "stream_owner.hpp"
+#include "vec.hpp"
+
+namespace acre {
+
+/* A share that something else owns. */
+class share_ref {
+  public:
+    constexpr share_ref() noexcept = default;
+    constexpr explicit share_ref(acre_share *share) noexcept : share_(share) {
+    }
+    constexpr acre_share *get() const noexcept {
+        return share_;
+    }
+
+  private:
+    acre_share *share_ = nullptr;
+};
+
+namespace detail {
+struct close_share {
+    void operator()(acre_share *share) const noexcept {
+        acre_share_close(share);
+    }
+};
+struct close_import {
+    void operator()(acre_import *import, stream_ref stream) const noexcept {
+        acre_import_close(import, stream.get());
+    }
+};
+} // namespace detail
+
+/* Shares a vec or a block under the path of a Unix socket, until the object is destroyed. Declare
+ * it after the vec: a vec that is shared is not destroyed. */
+class share : public detail::owner<share_ref, detail::close_share> {
+  public:
+    template <class T>
+    share(vec_ref<T> vec, const char *path, const acre_share_options *options = nullptr)
+        : share(try_create(vec, path, options).value()) {
+    }
+    template <class T>
+    static result<share> try_create(vec_ref<T> vec, const char *path,
+                                    const acre_share_options *options = nullptr) noexcept {
+        acre_share *handle = nullptr;
+        acre_status status = acre_share_vec(vec.get(), path, options, &handle);
+        if (status != ACRE_OK)
+            return status;
+        return share(owner(handle));
+    }
+    /* The block of acre_mem_alloc that begins at `p`. */
+    share(device_ref device, void *p, const char *path, const acre_share_options *options = nullptr)
+        : share(try_create(device, p, path, options).value()) {
+    }
+    static result<share> try_create(device_ref device, void *p, const char *path,
+                                    const acre_share_options *options = nullptr) noexcept {
+        acre_share *handle = nullptr;
+        acre_status status = acre_share_mem(device.get(), p, path, options, &handle);
+        if (status != ACRE_OK)
+            return status;
+        return share(owner(handle));
+    }
+
+  private:
+    explicit share(owner &&other) noexcept : owner(std::move(other)) {
+    }
+};
+
+/* An import that something else owns. */
+class import_ref {
+  public:
+    constexpr import_ref() noexcept = default;
+    constexpr explicit import_ref(acre_import *import) noexcept : import_(import) {
+    }
+    constexpr acre_import *get() const noexcept {
+        return import_;
+    }
+    /* Updates the import after the owner's memory grew or shrank. The address may change. */
+    void refresh(stream_ref stream) const {
+        check(try_refresh(stream).status());
+    }
+    result<void> try_refresh(stream_ref stream) const noexcept {
+        return acre_import_refresh(import_, stream.get());
+    }
+    acre_import_info info() const {
+        return try_info().value();
+    }
+    result<acre_import_info> try_info() const noexcept {
+        return detail::get_info<acre_import_info, const acre_import *>(acre_import_get_info,
+                                                                       import_);
+    }
+
+  private:
+    acre_import *import_ = nullptr;
+};
+
+/* Memory that another process shares. Its destructor waits for the work of stream(). */
+class imported : public detail::stream_owner<import_ref, detail::close_import> {
+  public:
+    imported(device_ref device, const char *path, const acre_import_options *options = nullptr,
+             stream_ref stream = {})
+        : imported(try_open(device, path, options, stream).value()) {
+    }
+    static result<imported> try_open(device_ref device, const char *path,
+                                     const acre_import_options *options = nullptr,
+                                     stream_ref stream = {}) noexcept {
+        acre_import *handle = nullptr;
+        acre_status status = acre_import_open(device.get(), path, options, &handle);
+        if (status != ACRE_OK)
+            return status;
+        return imported(stream_owner(handle, stream));
+    }
+
+  private:
+    explicit imported(stream_owner &&other) noexcept : stream_owner(std::move(other)) {
+    }
+};
+
+} // namespace acre
+
+#endif

@@ -1,0 +1,94 @@
+/* Memory that leaves the device and comes back, as C++ scopes. Part of acre.hpp. */
+#ifndef ACRE_CPP_SUSPEND_HPP
+#define ACRE_CPP_SUSPEND_HPP
+
+#include "../spill.h"
+#include "../suspend.h"
+#include "device.hpp"
+
+namespace acre {
+
+/* Suspends memory of a device (acre_suspend), until resume() or the end of the scope.
+ *
+ * The destructor resumes, and ignores a failure: the memory then stays away. Call resume(), which
+ * throws, and may be called again after other memory was freed. */
+class [[nodiscard]] suspended {
+  public:
+    explicit suspended(device_ref device, const acre_suspend_options &options = {})
+        : suspended(try_suspend(device, options).value()) {
+    }
+    /* struct_size may be 0: C++ sets it. */
+    static result<suspended> try_suspend(device_ref device,
+                                         acre_suspend_options options = {}) noexcept {
+        acre_suspended *handle = nullptr;
+        if (!options.struct_size)
+            options.struct_size = sizeof options;
+        acre_status status = acre_suspend(device.get(), &options, &handle);
+        if (status != ACRE_OK)
+            return status;
+        return suspended(handle);
+    }
+    suspended(suspended &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {
+    }
+    suspended &operator=(suspended &&) = delete;
+    ~suspended() {
+        if (handle_)
+            acre_resume(handle_);
+    }
+    /* Brings everything back. After a failure everything is still suspended. */
+    void resume() {
+        check(try_resume().status());
+    }
+    result<void> try_resume() noexcept {
+        acre_status status = acre_resume(handle_);
+        if (status == ACRE_OK)
+            handle_ = nullptr;
+        return status;
+    }
+    acre_suspend_info info() const {
+        return try_info().value();
+    }
+    result<acre_suspend_info> try_info() const noexcept {
+        return detail::get_info<acre_suspend_info, const acre_suspended *>(acre_suspend_get_info,
+                                                                           handle_);
+    }
+    acre_suspended *get() const noexcept {
+        return handle_;
+    }
+
+  private:
+    explicit suspended(acre_suspended *handle) noexcept : handle_(handle) {
+    }
+    acre_suspended *handle_;
+};
+
+/* Brings a spillable block back, if it is away, and keeps it on the device until the object is
+ * destroyed: queue the work that uses the block in the scope (acre_bring, acre_bring_end). */
+class [[nodiscard]] bring {
+  public:
+    bring(void *p, stream_ref stream) : bring(try_bring(p, stream).value()) {
+    }
+    static result<bring> try_bring(void *p, stream_ref stream) noexcept {
+        acre_status status = acre_bring(p, stream.get());
+        if (status != ACRE_OK)
+            return status;
+        return bring(p, stream, 0);
+    }
+    bring(bring &&other) noexcept : p_(std::exchange(other.p_, nullptr)), stream_(other.stream_) {
+    }
+    bring &operator=(bring &&) = delete;
+    ~bring() {
+        if (p_)
+            acre_bring_end(p_, stream_.get());
+    }
+
+  private:
+    bring(void *p, stream_ref stream, int) noexcept : p_(p), stream_(stream) {
+    }
+    void *p_;
+    stream_ref stream_;
+};
+
+} // namespace acre
+
+#endif

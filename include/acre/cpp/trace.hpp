@@ -1,0 +1,43 @@
+/* Traces as C++ scopes. Part of acre.hpp. */
+#ifndef ACRE_CPP_TRACE_HPP
+#define ACRE_CPP_TRACE_HPP
+
+#include "../trace.h"
+#include "error.hpp"
+
+namespace acre {
+
+/* Writes a trace to a file until the object is destroyed (acre_trace_start). */
+class [[nodiscard]] trace_scope {
+  public:
+    explicit trace_scope(const char *path, const acre_trace_options *options = nullptr)
+        : trace_scope(try_start(path, options).value()) {
+    }
+    static result<trace_scope> try_start(const char *path,
+                                         const acre_trace_options *options = nullptr) noexcept {
+        acre_status status = acre_trace_start(path, options);
+        if (status != ACRE_OK)
+            return status;
+        return trace_scope();
+    }
+    trace_scope(trace_scope &&other) noexcept : is_on_(std::exchange(other.is_on_, false)) {
+    }
+    trace_scope &operator=(trace_scope &&) = delete;
+    ~trace_scope() {
+        if (is_on_)
+            acre_trace_stop();
+    }
+
+  private:
+    trace_scope() noexcept = default;
+    bool is_on_ = true;
+};
+
+/* Writes a text into the trace. Without a trace it is a no-op. */
+inline void trace_mark(const char *text) noexcept {
+    acre_trace_mark(text);
+}
+
+} // namespace acre
+
+#endif

@@ -1,0 +1,192 @@
+/* Arrays that grow in place, as C++ objects. Part of acre.hpp. acre::device_vector (vector.hpp) is
+ * a container over them. */
+#ifndef ACRE_CPP_VEC_HPP
+#define ACRE_CPP_VEC_HPP
+
+#include <type_traits>
+
+#if defined(__has_include) && __cplusplus >= 202002L
+#if __has_include(<span>)
+#include <span>
+#endif
+#endif
+
+#include "../vec.h"
+#include "stream_owner.hpp"
+
+namespace acre {
+
+/* A vec with elements of type T that something else owns. The elements are on the device: only
+ * kernels and copies access them. `stream` in these calls is the stream whose work uses the vec. */
+template <class T> class vec_ref {
+    static_assert(std::is_trivially_copyable_v<T>, "acre moves and copies elements as bytes");
+
+  public:
+    using value_type = T;
+
+    constexpr vec_ref() noexcept = default;
+    constexpr explicit vec_ref(acre_vec *vec) noexcept : vec_(vec) {
+    }
+    constexpr acre_vec *get() const noexcept {
+        return vec_;
+    }
+
+    /* The address of the first element. It changes only if the vec outgrows its reservation. */
+    T *data() const noexcept {
+        return vec_ ? static_cast<T *>(acre_vec_data(vec_)) : nullptr;
+    }
+    size_t size() const noexcept {
+        return vec_ ? acre_vec_size(vec_) : 0;
+    }
+    size_t size_bytes() const noexcept {
+        return size() * sizeof(T);
+    }
+    bool empty() const noexcept {
+        return size() == 0;
+    }
+    /* The number of elements that the reserved addresses have room for. */
+    size_t capacity() const noexcept {
+        return vec_ ? acre_vec_capacity(vec_) : 0;
+    }
+    uint64_t mapped_bytes() const noexcept {
+        return vec_ ? acre_vec_mapped_bytes(vec_) : 0;
+    }
+
+    /* Reserves addresses for `count` elements in all. */
+    void reserve(size_t count, stream_ref stream) const {
+        check(try_reserve(count, stream).status());
+    }
+    result<void> try_reserve(size_t count, stream_ref stream) const noexcept {
+        return acre_vec_reserve(vec_, count, stream.get());
+    }
+    /* Adds `count` elements with undefined contents. After a failure the vec is unchanged. */
+    void grow(size_t count, stream_ref stream) const {
+        check(try_grow(count, stream).status());
+    }
+    result<void> try_grow(size_t count, stream_ref stream) const noexcept {
+        return acre_vec_grow(vec_, count, stream.get());
+    }
+    /* Sets the number of elements; new ones have undefined contents. */
+    void resize(size_t count, stream_ref stream) const {
+        check(try_resize(count, stream).status());
+    }
+    result<void> try_resize(size_t count, stream_ref stream) const noexcept {
+        return acre_vec_resize(vec_, count, stream.get());
+    }
+    /* Adds `count` elements and copies them from any memory in stream order. */
+    void append(const T *from, size_t count, stream_ref stream) const {
+        check(try_append(from, count, stream).status());
+    }
+    result<void> try_append(const T *from, size_t count, stream_ref stream) const noexcept {
+        return acre_vec_append(vec_, from, count, stream.get());
+    }
+    /* Removes the last `count` elements, and releases the chunks behind the remaining ones. */
+    void shrink(size_t count, stream_ref stream) const {
+        check(try_shrink(count, stream).status());
+    }
+    result<void> try_shrink(size_t count, stream_ref stream) const noexcept {
+        return acre_vec_shrink(vec_, count, stream.get());
+    }
+    /* Releases all chunks that the elements do not need. */
+    void shrink_to_fit(stream_ref stream) const {
+        check(try_shrink_to_fit(stream).status());
+    }
+    result<void> try_shrink_to_fit(stream_ref stream) const noexcept {
+        return acre_vec_shrink_to_fit(vec_, stream.get());
+    }
+    /* Removes all elements and keeps the memory. */
+    void clear() const {
+        check(try_clear().status());
+    }
+    result<void> try_clear() const noexcept {
+        return acre_vec_clear(vec_);
+    }
+    /* Records that work queued on `stream` so far uses the vec. */
+    void record_use(stream_ref stream) const {
+        check(try_record_use(stream).status());
+    }
+    result<void> try_record_use(stream_ref stream) const noexcept {
+        return acre_vec_record_use(vec_, stream.get());
+    }
+    /* Gives another device of the same driver access to the vec, or takes the access away. */
+    void set_access(device_ref peer, acre_access access) const {
+        check(try_set_access(peer, access).status());
+    }
+    result<void> try_set_access(device_ref peer, acre_access access) const noexcept {
+        return acre_vec_set_access(vec_, peer.get(), access);
+    }
+    acre_vec_info info() const {
+        return try_info().value();
+    }
+    result<acre_vec_info> try_info() const noexcept {
+        return detail::get_info<acre_vec_info, const acre_vec *>(acre_vec_get_info, vec_);
+    }
+#if defined(__cpp_lib_span)
+    /* The elements, for kernels: the host cannot access them, except in a vec of pinned or managed
+     * memory. */
+    std::span<T> span() const noexcept {
+        return {data(), size()};
+    }
+    operator std::span<T>() const noexcept {
+        return span();
+    }
+#endif
+
+    friend constexpr bool operator==(vec_ref a, vec_ref b) noexcept {
+        return a.vec_ == b.vec_;
+    }
+    friend constexpr bool operator!=(vec_ref a, vec_ref b) noexcept {
+        return a.vec_ != b.vec_;
+    }
+
+  private:
+    acre_vec *vec_ = nullptr;
+};
+
+namespace detail {
+struct destroy_vec {
+    void operator()(acre_vec *vec, stream_ref stream) const noexcept {
+        if (acre_vec_destroy(vec, stream.get()) == ACRE_OK)
+            return;
+        /* The stream may have been destroyed before the vec: wait for all work instead. */
+        acre_vec_info info = {};
+        info.struct_size = sizeof info;
+        if (acre_vec_get_info(vec, &info) == ACRE_OK && acre_device_sync(info.device) == ACRE_OK)
+            acre_vec_destroy(vec, nullptr);
+    }
+};
+} // namespace detail
+
+/* A vec of its own. Its destructor waits for the work of stream(), and for recorded uses; for all
+ * work of the device if that stream no longer exists. */
+template <class T> class vec : public detail::stream_owner<vec_ref<T>, detail::destroy_vec> {
+    using base = detail::stream_owner<vec_ref<T>, detail::destroy_vec>;
+
+  public:
+    explicit vec(device_ref device, const acre_vec_options &options = {}, stream_ref stream = {})
+        : vec(try_create(device, options, stream).value()) {
+    }
+    /* struct_size may be 0: C++ sets it. */
+    static result<vec> try_create(device_ref device, acre_vec_options options = {},
+                                  stream_ref stream = {}) noexcept {
+        acre_vec *handle = nullptr;
+        if (!options.struct_size)
+            options.struct_size = sizeof options;
+        acre_status status = acre_vec_create(device.get(), sizeof(T), &options, &handle);
+        if (status != ACRE_OK)
+            return status;
+        return adopt(handle, stream);
+    }
+    /* Takes over a vec, which the destructor destroys. */
+    static vec adopt(acre_vec *handle, stream_ref stream) noexcept {
+        return vec(base(handle, stream));
+    }
+
+  private:
+    explicit vec(base &&other) noexcept : base(std::move(other)) {
+    }
+};
+
+} // namespace acre
+
+#endif

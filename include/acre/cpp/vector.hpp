@@ -1,0 +1,235 @@
+/* A vector of device memory that grows in place, as a container. Part of acre.hpp. */
+#ifndef ACRE_CPP_VECTOR_HPP
+#define ACRE_CPP_VECTOR_HPP
+
+#include <initializer_list>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "vec.hpp"
+
+namespace acre {
+
+namespace detail {
+/* True for a contiguous range of T, such as std::vector<T>, std::array<T, N> and T[N]. */
+template <class T, class Range, class = void> struct is_range_of : std::false_type {};
+template <class T, class Range>
+struct is_range_of<T, Range,
+                   std::void_t<decltype(std::data(std::declval<const Range &>())),
+                               decltype(std::size(std::declval<const Range &>()))>>
+    : std::is_convertible<decltype(std::data(std::declval<const Range &>())), const T *> {};
+template <class T, class Range>
+using enable_range = std::enable_if_t<is_range_of<T, Range>::value, int>;
+} // namespace detail
+
+/* Elements in device memory (acre_vec), with the stream whose work uses them. Growth within the
+ * reservation, by default as many bytes as the device has, copies nothing and keeps the address.
+ * The elements are on the device: the host does not read through data(), begin() and end(), which
+ * are for kernels and device algorithms.
+ *
+ * All operations are in the order of stream(). The destructor waits for that stream's work, and for
+ * recorded uses. */
+template <class T> class device_vector {
+    static_assert(std::is_same_v<T, std::remove_cv_t<T>>,
+                  "elements are neither const nor volatile");
+
+  public:
+    using value_type = T;
+    using size_type = size_t;
+    using iterator = T *;
+    using const_iterator = const T *;
+
+    /* An empty vector. */
+    explicit device_vector(device_ref device, stream_ref stream = {},
+                           const acre_vec_options &options = {})
+        : device_(device), vec_(device, options, stream) {
+    }
+    /* `count` elements with undefined contents. */
+    device_vector(device_ref device, size_t count, stream_ref stream)
+        : device_vector(device, stream) {
+        vec_.grow(count, stream);
+    }
+    /* Copies of elements in any memory. */
+    device_vector(device_ref device, const T *from, size_t count, stream_ref stream)
+        : device_vector(device, stream) {
+        append(from, count);
+    }
+    device_vector(device_ref device, std::initializer_list<T> elements, stream_ref stream)
+        : device_vector(device, elements.begin(), elements.size(), stream) {
+    }
+    template <class Range, detail::enable_range<T, Range> = 0>
+    device_vector(device_ref device, const Range &elements, stream_ref stream)
+        : device_vector(device, std::data(elements), std::size(elements), stream) {
+    }
+    /* An empty vector, without exceptions. Add elements with try_append or try_resize. */
+    static result<device_vector> try_create(device_ref device, stream_ref stream = {},
+                                            const acre_vec_options &options = {}) noexcept {
+        result<vec<T>> made = vec<T>::try_create(device, options, stream);
+        if (!made)
+            return made.status();
+        return device_vector(device, std::move(*made));
+    }
+    device_vector(device_vector &&) noexcept = default;
+    device_vector &operator=(device_vector &&) noexcept = default;
+
+    T *data() noexcept {
+        return vec_.data();
+    }
+    const T *data() const noexcept {
+        return vec_.data();
+    }
+    size_t size() const noexcept {
+        return vec_.size();
+    }
+    bool empty() const noexcept {
+        return vec_.empty();
+    }
+    /* The elements that fit before the address may change. */
+    size_t capacity() const noexcept {
+        return vec_.capacity();
+    }
+    /* Addresses on the device. In C++20 they convert a vector to std::span<T>. */
+    T *begin() noexcept {
+        return data();
+    }
+    T *end() noexcept {
+        return data() + size();
+    }
+    const T *begin() const noexcept {
+        return data();
+    }
+    const T *end() const noexcept {
+        return data() + size();
+    }
+    device_ref device() const noexcept {
+        return device_;
+    }
+    stream_ref stream() const noexcept {
+        return vec_.stream();
+    }
+    vec_ref<T> ref() const noexcept {
+        return vec_.ref();
+    }
+
+    /* Changes the stream of all later operations, and records the work of the stream before, which
+     * may use the elements. New work of `stream` must wait for it, with an event. */
+    void set_stream(stream_ref stream) {
+        check(try_set_stream(stream).status());
+    }
+    result<void> try_set_stream(stream_ref stream) noexcept {
+        if (stream != vec_.stream()) {
+            result<void> recorded = vec_.try_record_use(vec_.stream());
+            if (!recorded)
+                return recorded;
+        }
+        vec_.set_stream(stream);
+        return ACRE_OK;
+    }
+    /* Records that work queued on another stream so far uses the elements. */
+    void record_use(stream_ref stream) const {
+        vec_.record_use(stream);
+    }
+    result<void> try_record_use(stream_ref stream) const noexcept {
+        return vec_.try_record_use(stream);
+    }
+
+    /* Adds copies of elements in any memory. After a failure the vector is unchanged. */
+    void append(const T *from, size_t count) {
+        check(try_append(from, count).status());
+    }
+    result<void> try_append(const T *from, size_t count) noexcept {
+        return vec_.try_append(from, count, stream());
+    }
+    template <class Range, detail::enable_range<T, Range> = 0> void append(const Range &elements) {
+        append(std::data(elements), std::size(elements));
+    }
+    void append(std::initializer_list<T> elements) {
+        append(elements.begin(), elements.size());
+    }
+    /* Adds one element. Each call queues a copy: append many at a time where possible. */
+    void push_back(const T &element) {
+        append(&element, 1);
+    }
+    /* Sets the number of elements; new ones have undefined contents. */
+    void resize(size_t count) {
+        check(try_resize(count).status());
+    }
+    result<void> try_resize(size_t count) noexcept {
+        return vec_.try_resize(count, stream());
+    }
+    /* Reserves addresses for `count` elements in all. */
+    void reserve(size_t count) {
+        check(try_reserve(count).status());
+    }
+    result<void> try_reserve(size_t count) noexcept {
+        return vec_.try_reserve(count, stream());
+    }
+    /* Removes all elements and keeps the memory. */
+    void clear() {
+        vec_.clear();
+    }
+    result<void> try_clear() noexcept {
+        return vec_.try_clear();
+    }
+    /* Releases the memory that the elements do not need. */
+    void shrink_to_fit() {
+        check(try_shrink_to_fit().status());
+    }
+    result<void> try_shrink_to_fit() noexcept {
+        return vec_.try_shrink_to_fit(stream());
+    }
+    /* Replaces all elements. After a failure the vector may be empty. */
+    void assign(const T *from, size_t count) {
+        clear();
+        append(from, count);
+    }
+    template <class Range, detail::enable_range<T, Range> = 0> void assign(const Range &elements) {
+        assign(std::data(elements), std::size(elements));
+    }
+
+    /* Copies the first `count` elements to any memory, in stream order. Pageable host memory has
+     * them when the call returns; otherwise wait for the stream. */
+    void copy_to(T *to, size_t count) const {
+        check(try_copy_to(to, count).status());
+    }
+    result<void> try_copy_to(T *to, size_t count) const noexcept {
+        if (!count)
+            return ACRE_OK;
+        return acre_copy(device_.get(), to, data(),
+                         count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T),
+                         stream().get());
+    }
+    /* The elements on the host. Waits for the work queued on stream(). */
+    std::vector<T> to_host() const {
+        static_assert(!std::is_same_v<T, bool>, "std::vector<bool> is no array: use copy_to");
+        std::vector<T> host(size());
+        copy_to(host.data(), host.size());
+        device_.sync(stream());
+        return host;
+    }
+#if defined(__cpp_lib_span)
+    std::span<T> span() noexcept {
+        return {data(), size()};
+    }
+    std::span<const T> span() const noexcept {
+        return {data(), size()};
+    }
+#endif
+    void swap(device_vector &other) noexcept {
+        std::swap(device_, other.device_);
+        vec_.swap(other.vec_);
+    }
+
+  private:
+    device_vector(device_ref device, vec<T> &&made) noexcept
+        : device_(device), vec_(std::move(made)) {
+    }
+    device_ref device_;
+    vec<T> vec_;
+};
+
+} // namespace acre
+
+#endif

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# The headers of the C++ API compile without a warning: each one alone, and all of them with every
+# template instantiated (cpp_everything.cpp) with g++ and clang++, in C++17 and C++20, with and
+# without exceptions, and with nvcc. Headers that include CUDA's or other libraries' headers have tests of their own.
+set -euo pipefail
+
+source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
+build=${ACRE_BUILD:-$source/build}
+cache=$build/CMakeCache.txt
+if grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$cache"; then
+    echo "headers: skipped: this test compiles with its own flags; a plain build runs it"
+    exit 77
+fi
+command -v g++ >/dev/null || { echo "headers: skipped: no g++"; exit 77; }
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$source"
+
+everything=tests/cpp/cpp_everything.cpp
+warnings="-Wall -Wextra -Wshadow -Wconversion -Wpedantic -Wnon-virtual-dtor -Werror"
+mapfile -t headers < <(grep -LE '^ *# *include <(cuda|thrust|cub|rmm)' include/acre/acre.hpp include/acre/cpp/*.hpp)
+[ ${#headers[@]} -gt 15 ]
+
+# One command per line.
+commands=$tmp/commands
+for header in "${headers[@]}"; do
+    name=$tmp/$(basename "$header").cpp
+    echo "#include \"${header#include/}\"" >"$name"
+    echo "g++ -std=c++17 $warnings -Iinclude -fsyntax-only $name"
+done >"$commands"
+# The newest clang, where Debian has several.
+clang=$(compgen -c clang++ | grep -E '^clang\+\+(-[0-9]+)?$' | sort -t- -k2 -n | tail -n 1 || true)
+{
+    echo "g++ -std=c++17 $warnings -Iinclude -fsyntax-only $everything"
+    echo "g++ -std=c++20 -fno-exceptions -fno-rtti $warnings -Iinclude -fsyntax-only $everything"
+    if [ -n "$clang" ]; then
+        echo "$clang -std=c++17 -fno-exceptions $warnings -Iinclude -fsyntax-only $everything"
+        echo "$clang -std=c++20 $warnings -Iinclude -fsyntax-only $everything"
+    fi
+    if grep -q '^ACRE_NVCC_WORKS:[A-Z]*=TRUE' "$cache"; then
+        nvcc=$(sed -n 's/^ACRE_NVCC:[A-Z]*=//p' "$cache")
+        echo "$nvcc -x cu -std=c++17 -arch=sm_90 -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion" \
+            "-Iinclude -c -o $tmp/everything.o $everything"
+    fi
+} >>"$commands"
+
+# Every header is among those that cpp_everything.cpp includes.
+g++ -std=c++17 -Iinclude -MM "$everything" | tr -s ' ' '\n' >"$tmp/included"
+for header in "${headers[@]}"; do
+    grep -F "$(basename "$header")" "$tmp/included" >/dev/null || {
+        echo "$everything does not include $header"
+        exit 1
+    }
+done
+
+echo "$(wc -l <"$commands") commands"
+run() {
+    read -ra words <<<"$1"
+    "${words[@]}" || {
+        echo "failed: $1"
+        return 1
+    }
+}
+export -f run
+# xargs exits with 123 if a command failed.
+tr '\n' '\0' <"$commands" | xargs -0 -I '{}' -P "$(nproc)" bash -c 'run "{}"'
