@@ -11,22 +11,11 @@
 #   test_cpp_mr_rmm_given        against the RMM whose headers are in ACRE_RMM_INCLUDE, if that is set: a list,
 #                                with the folders of rapids_logger and CCCL
 #   test_cpp_mr_thrust           nvcc compiles tests/gpu/cpp/thrust_on_acre.cu, which tests/gpu/run.sh runs
-#   test_cpp_mr_from_rmm         examples/cpp/from_rmm.cpp, as a user would build it
 #
 # The two variables may also be set in the environment.
 # Without the toolkit's headers a test that needs them is skipped, and says so.
+include(cmake/cxx.cmake)
 if(NOT CMAKE_CXX_COMPILER)
-    include(CheckLanguage)
-    check_language(CXX)
-endif()
-if(NOT CMAKE_CXX_COMPILER)
-    message(STATUS "The tests of the C++ resources are not built: no C++ compiler found")
-    return()
-endif()
-enable_language(CXX)
-if(ACRE_SANITIZE AND NOT CMAKE_CXX_COMPILER_ID STREQUAL CMAKE_C_COMPILER_ID)
-    message(STATUS "The tests of the C++ resources are not built: ${CMAKE_CXX_COMPILER} is not the C compiler's, "
-        "and sanitizers of different vendors do not mix")
     return()
 endif()
 
@@ -81,12 +70,6 @@ acre_mr_test(test_cpp_mr_rmm_later test_cpp_mr_rmm.cpp ${fake_rmm}
 if(ACRE_RMM_INCLUDE)
     acre_mr_test(test_cpp_mr_rmm_given test_cpp_mr_rmm.cpp ${ACRE_RMM_INCLUDE} ${cccl_folders})
 endif()
-
-add_executable(test_cpp_mr_from_rmm examples/cpp/from_rmm.cpp)
-set_target_properties(test_cpp_mr_from_rmm PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
-    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/cpp)
-target_link_libraries(test_cpp_mr_from_rmm PRIVATE acre_flags acre_shared)
-acre_test_run(test_cpp_mr_from_rmm cpp $<TARGET_FILE:test_cpp_mr_from_rmm>)
 
 # Thrust takes nvcc 20 s, so that only one file is compiled here, and only to PTX.
 if(NOT ACRE_SANITIZE)

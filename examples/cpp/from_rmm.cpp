@@ -17,31 +17,25 @@ int main() {
 
     std::vector<float> in(1 << 20, 2.5f), out(in.size());
     const size_t bytes = in.size() * sizeof(float);
-    acre::check(acre_tag_push("step"));
-    void *buffer = pool.allocate(bytes, stream);
-    device.copy(buffer, in.data(), bytes, stream);
-    device.copy(out.data(), buffer, bytes, stream);
-    stream.sync();
-    pool.deallocate(buffer, stream); /* in stream order: needs no sync */
-    acre::check(acre_tag_pop());
+    {
+        acre::tag_scope tag("step");
+        acre::device_buffer buffer(pool, in.data(), bytes, stream);
+        device.copy(out.data(), buffer.data(), bytes, stream);
+        stream.sync();
+    } /* freed in stream order */
 
-    int is_refused = 0;
+    bool is_refused = false;
     try {
-        buffer = pool.allocate(256 << 20, stream);
+        acre::device_buffer large(pool, 256 << 20, stream);
     } catch (const acre::out_of_memory &error) { /* a std::bad_alloc */
         is_refused = error.status() == ACRE_E_LIMIT && !error.report().empty();
     }
 
     uint64_t peak = 0;
-    acre::check(acre_tag_walk(
-        [](void *user, const acre_tag_info *tag) {
-            *static_cast<uint64_t *>(user) = tag->peak_bytes;
-            return 0;
-        },
-        &peak));
+    acre::walk_tags([&](const acre_tag_info &tag) { peak = tag.peak_bytes; });
+    const unsigned long long live = pool.stats().live_blocks;
     std::printf("%g, %llu MiB at the peak, %s, %llu blocks live\n", out.back(),
                 static_cast<unsigned long long>(peak >> 20),
-                is_refused ? "256 MiB refused" : "not limited",
-                static_cast<unsigned long long>(pool.stats().live_blocks));
-    return out == in && is_refused && peak == bytes && pool.stats().live_blocks == 0 ? 0 : 1;
+                is_refused ? "256 MiB refused" : "not limited", live);
+    return out == in && is_refused && peak == bytes && live == 0 ? 0 : 1;
 }

@@ -11,8 +11,10 @@
  * references). A method has the name of its C call and behaves alike: the comments here say what is
  * different in C++, those of the C headers the rest.
  *
- * Not part of it: acre/cpp/heap.hpp (malloc inside kernels), as acre_heap.h is not part of acre.h,
- * and acre/cpp/pmr.hpp (std::pmr). */
+ * To be included by name: acre/cpp/heap.hpp (malloc inside kernels, as acre_heap.h is not part of
+ * acre.h), acre/cpp/pmr.hpp (std::pmr), and what needs headers of other libraries:
+ * acre/cpp/memory_resource.hpp (cuda::mr), acre/cpp/thrust.hpp, acre/cpp/mdspan.hpp,
+ * acre/cpp/rmm.hpp. */
 #ifndef ACRE_ACRE_HPP
 #define ACRE_ACRE_HPP
 

@@ -78,7 +78,7 @@ static void synchronous_blocks_are_idle(acre::device_ref device) {
 static void short_of_memory_waits(acre::device_ref device) {
     const size_t bytes = device.info().total_bytes / 8 * 5;
     acre::pool pool(device);
-    acre::device_memory_resource resource(device, pool);
+    acre::device_memory_resource resource(pool);
     acre::stream busy(device);
     void *p = resource.allocate(cuda::stream_ref(busy.get()), bytes);
     for (int i = 0; i < 20; i++)
@@ -114,11 +114,12 @@ static void hosts_read_and_write(acre::device_ref device) {
 
 static void equality_is_the_pool(acre::device_ref device) {
     acre::pool pool(device);
-    acre::device_memory_resource one(device), two(device), other(device, pool);
+    acre::device_memory_resource one(device), two(device), other(pool);
     acre::device_memory_resource copy = other;
     EXPECT(one == two && !(one != two));
     EXPECT(one != other && copy == other);
     EXPECT(other.device() == device);
+    EXPECT_THROWS(std::invalid_argument, acre::pinned_memory_resource(pool.ref()));
     cuda::stream_ref stream{cudaStream_t(nullptr)};
     void *p = one.allocate(stream, 64);
     two.deallocate(stream, p, 64); /* equal: frees what the other allocated */
@@ -129,7 +130,7 @@ static void failures_throw(acre::device_ref device) {
     acre_pool_options options = {};
     options.limit_bytes = 1 << 20;
     acre::pool pool(device, options);
-    acre::device_memory_resource resource(device, pool);
+    acre::device_memory_resource resource(pool);
     cuda::stream_ref stream{cudaStream_t(nullptr)};
     EXPECT_THROWS(std::bad_alloc, resource.allocate(stream, 1 << 30));
     EXPECT_THROWS(acre::out_of_memory, resource.allocate_sync(1 << 30));

@@ -15,7 +15,7 @@
 /* RMM's adaptors and containers hold a pointer to the base class. */
 static void through_the_base_class(acre::device_ref device) {
     acre::pool pool(device);
-    acre::rmm_resource resource(pool), same(device, pool), other(device);
+    acre::rmm_resource resource(pool), same(pool), other(device);
     rmm::mr::device_memory_resource *base = &resource;
     acre::stream stream(device);
     void *p = base->allocate(1000, stream.get());
@@ -39,7 +39,7 @@ static void *allocate(acre::rmm_resource &resource, size_t bytes) {
 
 static void through_the_base_class(acre::device_ref device) {
     acre::pool pool(device);
-    acre::rmm_resource resource(device, pool), same = resource, other(device);
+    acre::rmm_resource resource(pool), same = resource, other(device);
     cuda::stream_ref stream{cudaStream_t(nullptr)};
     void *p = resource.allocate(stream, 1000);
     EXPECT(pool.owns(p));
@@ -62,7 +62,7 @@ static void throws_as_rmm_does(acre::device_ref device) {
     acre_pool_options options = {};
     options.limit_bytes = 1 << 20;
     acre::pool pool(device, options);
-    acre::rmm_resource resource(device, pool);
+    acre::rmm_resource resource(pool);
     EXPECT_THROWS(std::bad_alloc, allocate(resource, 1 << 24));
     try {
         allocate(resource, 1 << 24);

@@ -42,8 +42,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <type_traits>
 
 #include "device.hpp"
@@ -93,6 +95,14 @@ class idle_stream {
     std::atomic<acre_stream> stream_{nullptr};
 };
 
+[[noreturn]] inline void throw_kind() {
+#if defined(__cpp_exceptions)
+    throw std::invalid_argument("acre::memory_resource: the pool's memory is of another kind");
+#else
+    std::abort();
+#endif
+}
+
 /* Every block has an alignment of 256. Pools serve the alignments 0 and 256 fastest, but containers
  * ask for that of their elements. */
 constexpr size_t pool_alignment(size_t alignment) noexcept {
@@ -118,11 +128,11 @@ template <acre_kind Kind = ACRE_KIND_DEVICE> class memory_resource {
 
     /* The default pool of a device for this kind of memory. */
     explicit memory_resource(device_ref device)
-        : memory_resource(device, pool_ref::default_of(device, Kind)) {
+        : memory_resource(pool_ref::default_of(device, Kind)) {
     }
-    /* A pool of `device`, whose memory has this kind. */
-    memory_resource(device_ref device, pool_ref pool)
-        : pool_(pool), idle_(std::make_shared<detail::idle_stream>(device)) {
+    /* A pool whose memory has this kind; throws std::invalid_argument for a pool of another. */
+    explicit memory_resource(pool_ref pool)
+        : pool_(pool), idle_(std::make_shared<detail::idle_stream>(device_of(pool))) {
     }
 
     pool_ref pool() const noexcept {
@@ -204,6 +214,12 @@ template <acre_kind Kind = ACRE_KIND_DEVICE> class memory_resource {
     }
 
   private:
+    static device_ref device_of(pool_ref pool) {
+        const acre_pool_info info = pool.info();
+        if (info.kind != Kind)
+            detail::throw_kind();
+        return info.device;
+    }
     [[noreturn]] static void throw_again(const call_error &failure) {
 #if defined(__cpp_exceptions)
         throw call_error(failure);

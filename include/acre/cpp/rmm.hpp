@@ -71,9 +71,6 @@ class rmm_resource final : public rmm::mr::device_memory_resource {
     }
     explicit rmm_resource(pool_ref pool) noexcept : pool_(pool) {
     }
-    /* For the same arguments with either interface. */
-    rmm_resource(device_ref, pool_ref pool) noexcept : pool_(pool) {
-    }
     pool_ref pool() const noexcept {
         return pool_;
     }
