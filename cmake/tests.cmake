@@ -24,7 +24,7 @@
 set(whitebox_areas unit model fault conformance gpu)
 set(blackbox_areas api fuzz)
 set(standin_areas standin torch)
-set(gpu_areas ${whitebox_areas} api cli examples)
+set(gpu_areas ${whitebox_areas} api cpp cli examples)
 
 # On aarch64 the leak check takes 4 s per process, however small: libasan scans every MiB that may
 # contain an address. For all tests that would be half of the preset's time. So on aarch64 only

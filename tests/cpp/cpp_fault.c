@@ -1,3 +1,4 @@
+/* See cpp_fault.h. The fault wrapper is in src/driver, whose headers are C. */
 #include "cpp_fault.h"
 
 #include <stdlib.h>

@@ -255,7 +255,8 @@ TEST(share_is_imported_until_it_ends) {
     {
         acre::share share(vec.ref(), path);
         CHECK(acre_vec_destroy(vec.get(), nullptr) == ACRE_E_BUSY);
-        acre::imported there(device, path);
+        acre::imported opened(device, path);
+        acre::imported there = acre::imported::adopt(opened.release(), nullptr);
         CHECK(there.info().bytes == 8 && there.info().element_bytes == 4);
         vec.append(host, 2, nullptr);
         device.sync();
@@ -263,8 +264,13 @@ TEST(share_is_imported_until_it_ends) {
         CHECK(cpp_read(device, static_cast<int *>(there.info().data), 4, nullptr)[3] == 5);
     }
     acre::memory block(device, ACRE_KIND_DEVICE, 2 * MIB);
-    acre::share again(device, block.data(), path);
-    CHECK(again);
+    {
+        acre::share again(device, block.data(), path);
+        acre::share kept = acre::share::adopt(again.release());
+        CHECK(!again && kept && acre_mem_free(device.get(), block.data()) == ACRE_E_BUSY);
+    }
+    block.reset();
+    CHECK(device.stats().mem_blocks == 0);
 }
 
 TEST(trace_scope_writes_a_file) {

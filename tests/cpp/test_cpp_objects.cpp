@@ -176,6 +176,9 @@ TEST(stream_and_event_move_and_order_work) {
         CHECK(taken.get());
         taken = std::move(two);
         CHECK(device.stats().streams_live == streams + 1);
+        acre::stream again = acre::stream::adopt(device, taken.release());
+        acre::event back = acre::event::adopt(device, moved.release());
+        CHECK(!taken.get() && !moved.get() && again.query() && back.query());
     }
     CHECK(device.stats().streams_live == streams && device.stats().events_live == events);
 }
@@ -219,7 +222,8 @@ TEST(memory_every_kind_frees_itself) {
         CHECK(other.size() == 256 && device.stats().mem_blocks == 1);
         void *p = other.release();
         CHECK(!other && device.stats().mem_blocks == 1);
-        acre::check(acre_mem_free(device.get(), p));
+        CHECK(acre::memory::adopt(device, p, 256).size() == 256); // freed at once
+        CHECK(device.stats().mem_blocks == 0);
     }
     CHECK(device.stats().mem_blocks == 0);
     acre::memory none;

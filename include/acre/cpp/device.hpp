@@ -227,6 +227,10 @@ class stream {
             return status;
         return stream(device, handle);
     }
+    /* Takes over a stream of acre_stream_create, which the destructor destroys. */
+    static stream adopt(device_ref device, acre_stream handle) noexcept {
+        return stream(device, handle);
+    }
     stream(stream &&other) noexcept : device_(other.device_), handle_(other.release()) {
     }
     stream &operator=(stream &&other) noexcept {

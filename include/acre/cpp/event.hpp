@@ -21,6 +21,10 @@ class event {
             return status;
         return event(device, handle);
     }
+    /* Takes over an event of acre_event_create, which the destructor destroys. */
+    static event adopt(device_ref device, acre_event handle) noexcept {
+        return event(device, handle);
+    }
     event(event &&other) noexcept : device_(other.device_), handle_(other.release()) {
     }
     event &operator=(event &&other) noexcept {

@@ -37,6 +37,10 @@ class memory {
             return status;
         return memory(device, p, bytes);
     }
+    /* Takes over a block of acre_mem_alloc, which the destructor frees. */
+    static memory adopt(device_ref device, void *p, size_t bytes) noexcept {
+        return memory(device, p, bytes);
+    }
     memory(memory &&other) noexcept
         : device_(other.device_), p_(std::exchange(other.p_, nullptr)),
           bytes_(std::exchange(other.bytes_, size_t(0))) {

@@ -65,6 +65,11 @@ class share : public detail::owner<share_ref, detail::close_share> {
         return share(owner(handle));
     }
 
+    /* Takes over a share, which the destructor closes. */
+    static share adopt(acre_share *handle) noexcept {
+        return share(owner(handle));
+    }
+
   private:
     explicit share(owner &&other) noexcept : owner(std::move(other)) {
     }
@@ -112,6 +117,11 @@ class imported : public detail::stream_owner<import_ref, detail::close_import> {
         acre_status status = acre_import_open(device.get(), path, options, &handle);
         if (status != ACRE_OK)
             return status;
+        return imported(stream_owner(handle, stream));
+    }
+
+    /* Takes over an import, which the destructor closes. */
+    static imported adopt(acre_import *handle, stream_ref stream) noexcept {
         return imported(stream_owner(handle, stream));
     }
 
