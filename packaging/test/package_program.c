@@ -1,9 +1,6 @@
 /* A program as a user writes it, built as C and as C++: allocates from the pool of a soft device.
  */
 #include <acre.h>
-#ifdef ACRE_TEST_HPP
-#include <acre/acre.hpp>
-#endif
 #include <stdio.h>
 
 int main(void) {

@@ -6,6 +6,8 @@
 #   ```cpp
 #   ...
 #
+# And the documents for users of other libraries name no function or constant that does not exist.
+#
 #   check_doc_examples.sh [ROOT]
 set -euo pipefail
 
@@ -28,6 +30,14 @@ for document in docs/*.md; do
             rc=1
         fi
     done < <(sed -n 's/^<!-- \(examples\/.*\) -->$/\1/p' "$document")
+done
+for document in docs/from-*.md; do
+    while read -r name; do
+        if ! grep -rqwF -- "$name" include; then
+            echo "$document: names $name, which no header has"
+            rc=1
+        fi
+    done < <(grep -oE '\b(acre_[a-z_]*[a-z]|ACRE_(E|KIND|VEC|POOL|STREAM|PLAN|MEM)_[A-Z_]*[A-Z])\b' "$document" | sort -u)
 done
 echo "check_doc_examples: $shown programs"
 [ "$shown" -gt 0 ] || rc=1

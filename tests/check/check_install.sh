@@ -34,9 +34,8 @@ C
 { echo '#include <acre.h>'; cat "$tmp/stranger.c"; } >"$tmp/stranger.cpp"
 # The component cpp has the C++ API, and asks for C++17.
 {
-    [ ! -f "$prefix/include/acre/acre.hpp" ] || echo '#include <acre/acre.hpp>'
     echo 'static_assert(__cplusplus >= 201703L, "C++17");'
-    cat "$tmp/stranger.c"
+    cat "$ACRE_SOURCE/examples/cpp/tour.cpp"
 } >"$tmp/modern.cpp"
 # The component heap: kernels on the soft device, in C.
 cp "$ACRE_SOURCE/examples/heap_per_thread.c" "$tmp/kernels.c"

@@ -46,9 +46,8 @@ int main(void) {
 C
 cp program.c program.cpp
 {
-    [ ! -f "$ACRE_SOURCE/include/acre/acre.hpp" ] || echo '#include <acre/acre.hpp>'
     echo 'static_assert(__cplusplus >= 201703L, "C++17");'
-    cat program.c
+    cat "$ACRE_SOURCE/examples/cpp/tour.cpp"
 } >modern.cpp
 cp "$ACRE_SOURCE/examples/heap_per_thread.c" kernels.c
 # acre_heap_rtc.h is for NVRTC and has to exist only.
