@@ -251,7 +251,7 @@ TEST(share_is_imported_until_it_ends) {
     acre_import_options at_once = {};
     at_once.struct_size = sizeof at_once;
     at_once.wait_ms = 1;
-    CHECK_THROWS(acre::call_error, acre::imported(device, path, &at_once));
+    CHECK_THROWS(acre::call_error, acre::imported(device, path, at_once));
     {
         acre::share share(vec.ref(), path);
         CHECK(acre_vec_destroy(vec.get(), nullptr) == ACRE_E_BUSY);

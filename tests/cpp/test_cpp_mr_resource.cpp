@@ -220,7 +220,7 @@ int main() {
     acre_open_options options = {};
     options.struct_size = sizeof options;
     options.soft_bytes = 64 << 20;
-    acre::device device("soft", &options);
+    acre::device device("soft", options);
     blocks_in_stream_order(device);
     alignments_are_honoured(device);
     synchronous_blocks_are_idle(device);

@@ -7,6 +7,7 @@
 #include "pool.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* A block of a pool that knows its size and its stream. Allocation, copies and the free of the
  * destructor are in the order of that stream. A buffer can be moved; copying it is a constructor
@@ -112,7 +113,7 @@ class device_buffer {
      * use the buffer: the pool does not reuse the memory before that work is done. New work of
      * `stream` must wait for it, with an event. */
     void set_stream(stream_ref stream) {
-        check(try_set_stream(stream).status());
+        acre::check(try_set_stream(stream).status());
     }
     result<void> try_set_stream(stream_ref stream) noexcept {
         if (p_ && stream != stream_) {
@@ -125,7 +126,7 @@ class device_buffer {
     }
     /* Records that work queued on another stream so far uses the buffer. */
     void record_use(stream_ref stream) const {
-        check(try_record_use(stream).status());
+        acre::check(try_record_use(stream).status());
     }
     result<void> try_record_use(stream_ref stream) const noexcept {
         if (!p_)
@@ -136,7 +137,7 @@ class device_buffer {
      * the size. Otherwise the address may change, and the contents are copied in stream order.
      * After a failure the buffer is unchanged. */
     void resize(size_t bytes) {
-        check(try_resize(bytes).status());
+        acre::check(try_resize(bytes).status());
     }
     result<void> try_resize(size_t bytes) noexcept {
         result<void> reserved = try_reserve(bytes);
@@ -146,22 +147,23 @@ class device_buffer {
     }
     /* Makes the capacity at least `bytes`. Otherwise like resize. */
     void reserve(size_t bytes) {
-        check(try_reserve(bytes).status());
+        acre::check(try_reserve(bytes).status());
     }
     result<void> try_reserve(size_t bytes) noexcept {
         return bytes <= capacity_ ? result<void>(ACRE_OK) : reallocate(bytes);
     }
     /* Makes the capacity equal to the size. */
     void shrink_to_fit() {
-        check(try_shrink_to_fit().status());
+        acre::check(try_shrink_to_fit().status());
     }
     result<void> try_shrink_to_fit() noexcept {
         return capacity_ == size_ ? result<void>(ACRE_OK) : reallocate(size_);
     }
-    /* Frees the block now, in stream order. */
+    /* Frees the block now, in stream order. If the stream no longer exists, waits for all work of
+     * the device. */
     void reset() noexcept {
         if (p_)
-            acre_pool_free(pool_.get(), std::exchange(p_, nullptr), stream_.get());
+            detail::free_block(pool_, std::exchange(p_, nullptr), stream_);
         size_ = capacity_ = 0;
     }
     /* Gives up ownership: the caller frees the block with the pool. */
@@ -197,6 +199,7 @@ class device_buffer {
     size_t size_ = 0, capacity_ = 0;
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

@@ -13,6 +13,7 @@
 #include "error.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 namespace detail {
 
 /* Calls a function that returns nothing or a bool. True: go on. */
@@ -62,6 +63,7 @@ template <class... Args, class F, class Walk> result<void> walk(F &fn, Walk walk
 }
 
 } // namespace detail
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

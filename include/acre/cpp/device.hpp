@@ -19,6 +19,7 @@
 #include "owner.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* A stream of acre or of CUDA (cudaStream_t, CUstream). The default is CUDA's legacy stream. */
 class stream_ref {
@@ -110,21 +111,21 @@ class device_ref {
     }
     /* Waits for all work that this process has queued on the device. */
     void sync() const {
-        check(try_sync().status());
+        acre::check(try_sync().status());
     }
     result<void> try_sync() const noexcept {
         return acre_device_sync(device_);
     }
     /* Releases idle memory to the driver. */
     void trim() const {
-        check(try_trim().status());
+        acre::check(try_trim().status());
     }
     result<void> try_trim() const noexcept {
         return acre_trim(device_);
     }
     /* Waits on the host until all work queued on a stream is done. */
     void sync(stream_ref stream) const {
-        check(try_sync(stream).status());
+        acre::check(try_sync(stream).status());
     }
     result<void> try_sync(stream_ref stream) const noexcept {
         return acre_stream_sync(device_, stream.get());
@@ -138,7 +139,7 @@ class device_ref {
     }
     /* Makes all work queued on a stream from now on wait for an event. */
     void wait(stream_ref stream, event_ref event) const {
-        check(try_wait(stream, event).status());
+        acre::check(try_wait(stream, event).status());
     }
     result<void> try_wait(stream_ref stream, event_ref event) const noexcept {
         return acre_stream_wait(device_, stream.get(), event.get());
@@ -146,7 +147,7 @@ class device_ref {
 
     /* Copies bytes between any kinds of memory, in stream order (acre_copy). */
     void copy(void *to, const void *from, size_t bytes, stream_ref stream) const {
-        check(try_copy(to, from, bytes, stream).status());
+        acre::check(try_copy(to, from, bytes, stream).status());
     }
     result<void> try_copy(void *to, const void *from, size_t bytes,
                           stream_ref stream) const noexcept {
@@ -154,14 +155,14 @@ class device_ref {
     }
     /* Copies on the legacy stream, and waits until the copy is done (acre_copy_sync). */
     void copy_sync(void *to, const void *from, size_t bytes) const {
-        check(try_copy_sync(to, from, bytes).status());
+        acre::check(try_copy_sync(to, from, bytes).status());
     }
     result<void> try_copy_sync(void *to, const void *from, size_t bytes) const noexcept {
         return acre_copy_sync(device_, to, from, bytes);
     }
     /* Sets bytes of any memory, in stream order (acre_fill). */
     void fill(void *to, uint8_t value, size_t bytes, stream_ref stream) const {
-        check(try_fill(to, value, bytes, stream).status());
+        acre::check(try_fill(to, value, bytes, stream).status());
     }
     result<void> try_fill(void *to, uint8_t value, size_t bytes, stream_ref stream) const noexcept {
         return acre_fill(device_, to, value, bytes, stream.get());
@@ -191,7 +192,7 @@ struct close_device {
 class device : public detail::owner<device_ref, detail::close_device> {
   public:
     /* `name` is "cuda", "cuda:1", "soft" or "auto", as with acre_open. */
-    explicit device(const char *name = nullptr, const acre_open_options *options = nullptr)
+    explicit device(const char *name = nullptr, const acre_open_options &options = {})
         : device(try_open(name, options).value()) {
     }
     /* Takes over one open of a device, which the destructor closes. */
@@ -199,9 +200,9 @@ class device : public detail::owner<device_ref, detail::close_device> {
         return device(owner(handle));
     }
     static result<device> try_open(const char *name = nullptr,
-                                   const acre_open_options *options = nullptr) noexcept {
+                                   acre_open_options options = {}) noexcept {
         acre_device *handle = nullptr;
-        acre_status status = acre_open(name, options, &handle);
+        acre_status status = acre_open(name, detail::sized(options), &handle);
         if (status != ACRE_OK)
             return status;
         return adopt(handle);
@@ -212,7 +213,7 @@ class device : public detail::owner<device_ref, detail::close_device> {
     }
 };
 
-/* A stream that acre creates and destroys. */
+/* A stream that acre creates and destroys. Moved from, it is CUDA's legacy stream. */
 class stream {
   public:
     /* `flags`: ACRE_STREAM_*. */
@@ -255,7 +256,7 @@ class stream {
     }
     /* Waits on the host until all work queued on the stream is done. */
     void sync() const {
-        check(try_sync().status());
+        acre::check(try_sync().status());
     }
     result<void> try_sync() const noexcept {
         return acre_stream_sync(device_.get(), handle_);
@@ -269,7 +270,7 @@ class stream {
     }
     /* Makes all work queued on the stream from now on wait for an event. The host does not wait. */
     void wait(event_ref event) const {
-        check(try_wait(event).status());
+        acre::check(try_wait(event).status());
     }
     result<void> try_wait(event_ref event) const noexcept {
         return device_.try_wait(handle_, event);
@@ -286,6 +287,7 @@ class stream {
     acre_stream handle_;
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

@@ -1,13 +1,15 @@
 /* Errors of the C++ API: exceptions, and results for programs without them. Part of acre.hpp.
  *
- * Every operation that can fail exists twice. `pool.allocate(...)` throws. `pool.try_allocate(...)`
+ * Every call of the C API exists twice. `pool.allocate(...)` throws. `pool.try_allocate(...)`
  * returns a result, throws nothing, and is what a program compiled with -fno-exceptions uses: a
  * throwing function that fails there calls std::abort. */
 #ifndef ACRE_CPP_ERROR_HPP
 #define ACRE_CPP_ERROR_HPP
 
+#include <cassert>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <optional>
@@ -17,8 +19,10 @@
 
 #include "../oom.h"
 #include "../status.h"
+#include "mode.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* What every exception of acre has. `catch (const acre::error &)` catches all of them; they also
  * derive from std::exception, and those of memory that ran out from std::bad_alloc. The text is in
@@ -74,16 +78,27 @@ class ACRE_API out_of_memory final : public std::bad_alloc, public error {
     const char *what() const noexcept override {
         return error::what();
     }
-    /* The report of the calling thread's last failed pool allocation (acre_oom_report); empty if
-     * there is none. Call it in the thread that caught the exception, before it allocates again. */
+    /* The report of the request that failed (acre_oom_report): who holds the memory, and what would
+     * help. Pools write reports; for the memory of a vec, a range or a single block it is empty.
+     * Call it in the thread that caught the exception, before another allocation fails there. */
     std::string report(acre_oom_format format = ACRE_OOM_TEXT) const {
         size_t needed = 0;
-        if (acre_oom_report(format, nullptr, 0, &needed) != ACRE_OK)
+        if (!is_of_pool() || acre_oom_report(format, nullptr, 0, &needed) != ACRE_OK)
             return {};
         std::string text(needed, '\0');
         acre_oom_report(format, text.data(), text.size(), &needed);
         text.resize(std::char_traits<char>::length(text.c_str()));
         return text;
+    }
+
+  private:
+    /* A detail begins with the name of the call that failed. */
+    bool is_of_pool() const noexcept {
+        for (const char *name : {"acre_pool_", "acre_alloc:", "acre_plan_alloc:"}) {
+            if (std::strncmp(detail(), name, std::strlen(name)) == 0)
+                return true;
+        }
+        return false;
     }
 };
 
@@ -99,11 +114,12 @@ constexpr bool is_out_of_memory(acre_status status) noexcept {
 [[noreturn, gnu::noinline, gnu::cold]] inline void throw_error(acre_status status,
                                                                const char *detail = nullptr) {
 #if defined(__cpp_exceptions)
-    if (is_out_of_memory(status))
+    if (acre::is_out_of_memory(status))
         throw out_of_memory(status, detail);
     throw call_error(status, detail);
 #else
-    (void)status, (void)detail;
+    std::fprintf(stderr, "%s: %s\n", acre_status_name(status),
+                 detail ? detail : acre_last_detail());
     std::abort();
 #endif
 }
@@ -111,7 +127,7 @@ constexpr bool is_out_of_memory(acre_status status) noexcept {
 /* Throws if a call of the C API failed: acre::check(acre_trim(device)). */
 inline void check(acre_status status) {
     if (__builtin_expect(status != ACRE_OK, 0))
-        throw_error(status);
+        acre::throw_error(status);
 }
 
 /* A value, or the status of the call that failed. Read the status's detail with acre_last_detail,
@@ -121,8 +137,10 @@ template <class T> class [[nodiscard]] result {
     result(T value) : value_(std::move(value)), status_(ACRE_OK) {
     }
     result(acre_status failure) noexcept : status_(failure) {
+        assert(failure != ACRE_OK);
     }
 
+    /* True if the call succeeded. A result<bool> that has the value false is true here, too. */
     bool has_value() const noexcept {
         return status_ == ACRE_OK;
     }
@@ -133,17 +151,18 @@ template <class T> class [[nodiscard]] result {
         return status_;
     }
 
-    /* The value. Throws the error if there is none. */
+    /* The value. Throws the error if there is none, with the thread's last detail as its text: call
+     * it before the thread's next call into acre. */
     T &value() & {
-        check(status_);
+        acre::check(status_);
         return *value_;
     }
     const T &value() const & {
-        check(status_);
+        acre::check(status_);
         return *value_;
     }
     T value() && {
-        check(status_);
+        acre::check(status_);
         return std::move(*value_);
     }
     /* The value, which must exist. */
@@ -161,6 +180,9 @@ template <class T> class [[nodiscard]] result {
     }
     const T *operator->() const noexcept {
         return &*value_;
+    }
+    template <class U> T value_or(U &&other) const & {
+        return has_value() ? *value_ : static_cast<T>(std::forward<U>(other));
     }
     template <class U> T value_or(U &&other) && {
         return has_value() ? std::move(*value_) : static_cast<T>(std::forward<U>(other));
@@ -187,13 +209,14 @@ template <> class [[nodiscard]] result<void> {
         return status_;
     }
     void value() const {
-        check(status_);
+        acre::check(status_);
     }
 
   private:
     acre_status status_;
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

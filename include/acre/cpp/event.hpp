@@ -5,6 +5,7 @@
 #include "device.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* An event that acre creates and destroys. */
 class event {
@@ -49,14 +50,14 @@ class event {
     }
     /* Records the event behind the work queued on a stream so far. */
     void record(stream_ref stream) const {
-        check(try_record(stream).status());
+        acre::check(try_record(stream).status());
     }
     result<void> try_record(stream_ref stream) const noexcept {
         return acre_event_record(device_.get(), handle_, stream.get());
     }
     /* Waits on the host until the recorded work is done. */
     void sync() const {
-        check(try_sync().status());
+        acre::check(try_sync().status());
     }
     result<void> try_sync() const noexcept {
         return acre_event_sync(device_.get(), handle_);
@@ -91,6 +92,7 @@ class event {
     acre_event handle_;
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

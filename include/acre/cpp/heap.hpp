@@ -11,6 +11,7 @@
 #include "device.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* A heap that something else owns. */
 class heap_ref {
@@ -34,7 +35,7 @@ class heap_ref {
     }
     /* Maps more memory until the heap has `bytes` in all. */
     void grow(uint64_t bytes) const {
-        check(try_grow(bytes).status());
+        acre::check(try_grow(bytes).status());
     }
     result<void> try_grow(uint64_t bytes) const noexcept {
         return acre_heap_grow(heap_, bytes);
@@ -51,7 +52,7 @@ class heap_ref {
     }
     /* Sets the limit, rounded up to 2 MiB; not above the limit that the heap was created with. */
     void set_limit(uint64_t bytes) const {
-        check(try_set_limit(bytes).status());
+        acre::check(try_set_limit(bytes).status());
     }
     result<void> try_set_limit(uint64_t bytes) const noexcept {
         return acre_heap_set_limit(heap_, bytes);
@@ -59,7 +60,7 @@ class heap_ref {
     /* Unmaps free memory at the end of the heap until `bytes` are left. No kernel that uses the
      * heap may run during the call. */
     void trim(uint64_t bytes = 0) const {
-        check(try_trim(bytes).status());
+        acre::check(try_trim(bytes).status());
     }
     result<void> try_trim(uint64_t bytes = 0) const noexcept {
         return acre_heap_trim(heap_, bytes);
@@ -67,7 +68,7 @@ class heap_ref {
     /* Frees all blocks at once (acre_heap_reset). No kernel that uses the heap may run during the
      * call. */
     void free_all() const {
-        check(try_free_all().status());
+        acre::check(try_free_all().status());
     }
     result<void> try_free_all() const noexcept {
         return acre_heap_reset(heap_);
@@ -82,7 +83,7 @@ class heap_ref {
      * function returns nothing, or a bool: false ends the walk. It must not call into acre. If it
      * throws, the walk ends, and the exception continues here. */
     template <class F> void walk(F &&fn) const {
-        check(try_walk(fn).status());
+        acre::check(try_walk(fn).status());
     }
     template <class F> result<void> try_walk(F &&fn) const {
         return detail::walk<void *, uint64_t>(
@@ -90,7 +91,7 @@ class heap_ref {
     }
     /* Calls fn(const acre_heap_block &) for every live block, with the marks of debug builds. */
     template <class F> void inspect(F &&fn) const {
-        check(try_inspect(fn).status());
+        acre::check(try_inspect(fn).status());
     }
     template <class F> result<void> try_inspect(F &&fn) const {
         auto with_reference = [&fn](const acre_heap_block *block) { return fn(*block); };
@@ -117,12 +118,9 @@ class heap : public detail::owner<heap_ref, detail::destroy_heap> {
     explicit heap(device_ref device, const acre_heap_options &options = {})
         : heap(try_create(device, options).value()) {
     }
-    /* struct_size may be 0: C++ sets it. */
     static result<heap> try_create(device_ref device, acre_heap_options options = {}) noexcept {
         acre_heap *handle = nullptr;
-        if (!options.struct_size)
-            options.struct_size = sizeof options;
-        acre_status status = acre_heap_create(device.get(), &options, &handle);
+        acre_status status = acre_heap_create(device.get(), detail::sized(options), &handle);
         if (status != ACRE_OK)
             return status;
         return adopt(handle);
@@ -136,6 +134,7 @@ class heap : public detail::owner<heap_ref, detail::destroy_heap> {
     }
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

@@ -25,6 +25,7 @@
 #include "pool.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 namespace detail {
 
 [[noreturn]] inline void throw_length(const char *why) {
@@ -93,6 +94,7 @@ auto view(Container &container, const Extents &extents) {
                                          extents);
 }
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

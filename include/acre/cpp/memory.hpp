@@ -6,6 +6,7 @@
 #include "device.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* Describes the memory at an address (acre_mem_query). Any address is safe. */
 inline result<acre_mem_info> try_query_memory(device_ref device, const void *p) noexcept {
@@ -69,7 +70,7 @@ class memory {
     /* Resizes device memory and keeps its contents (acre_mem_realloc). The address may change.
      * After a failure the block is unchanged. */
     void resize(size_t bytes, stream_ref stream) {
-        check(try_resize(bytes, stream).status());
+        acre::check(try_resize(bytes, stream).status());
     }
     result<void> try_resize(size_t bytes, stream_ref stream) noexcept {
         void *moved = nullptr;
@@ -82,7 +83,7 @@ class memory {
     }
     /* Gives another device access, or takes it away (acre_mem_set_access). */
     void set_access(device_ref peer, acre_access access) const {
-        check(try_set_access(peer, access).status());
+        acre::check(try_set_access(peer, access).status());
     }
     result<void> try_set_access(device_ref peer, acre_access access) const noexcept {
         return acre_mem_set_access(device_.get(), p_, peer.get(), access);
@@ -100,14 +101,14 @@ class memory {
     }
     /* Moves managed memory to a place before its use, in stream order (acre_mem_prefetch). */
     void prefetch(uint32_t place, stream_ref stream) const {
-        check(try_prefetch(place, stream).status());
+        acre::check(try_prefetch(place, stream).status());
     }
     result<void> try_prefetch(uint32_t place, stream_ref stream) const noexcept {
         return acre_mem_prefetch(device_.get(), p_, bytes_, place, stream.get());
     }
     /* Advises how managed memory will be used (acre_mem_advise). */
     void advise(acre_advice advice, uint32_t place) const {
-        check(try_advise(advice, place).status());
+        acre::check(try_advise(advice, place).status());
     }
     result<void> try_advise(acre_advice advice, uint32_t place) const noexcept {
         return acre_mem_advise(device_.get(), p_, bytes_, advice, place);
@@ -167,6 +168,7 @@ class [[nodiscard]] registration {
     void *p_;
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

@@ -40,60 +40,17 @@
 #endif
 #include <cuda/memory_resource>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <type_traits>
 
-#include "device.hpp"
-#include "error.hpp"
-#include "pool.hpp"
+#include "idle_stream.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 namespace detail {
-
-/* A stream that never has work of its own, created at its first use. Copies of a resource share it.
- * Nothing that runs on the device delays it, except a wait that a pool inserts. */
-class idle_stream {
-  public:
-    explicit idle_stream(device_ref device) noexcept : device_(device) {
-    }
-    idle_stream(const idle_stream &) = delete;
-    idle_stream &operator=(const idle_stream &) = delete;
-    /* After the last close of the device the call fails and changes nothing. */
-    ~idle_stream() {
-        acre_stream_destroy(device_.get(), stream_.load(std::memory_order_relaxed));
-    }
-
-    device_ref device() const noexcept {
-        return device_;
-    }
-    result<acre_stream> get() noexcept {
-        acre_stream stream = stream_.load(std::memory_order_acquire);
-        return stream ? result<acre_stream>(stream) : create();
-    }
-
-  private:
-    result<acre_stream> create() noexcept {
-        std::lock_guard<std::mutex> lock(mutex_);
-        acre_stream stream = stream_.load(std::memory_order_relaxed);
-        if (stream)
-            return stream;
-        acre_status status = acre_stream_create(
-            device_.get(), ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE, &stream);
-        if (status != ACRE_OK)
-            return status;
-        stream_.store(stream, std::memory_order_release);
-        return stream;
-    }
-
-    device_ref device_;
-    std::mutex mutex_;
-    std::atomic<acre_stream> stream_{nullptr};
-};
 
 [[noreturn]] inline void throw_kind() {
 #if defined(__cpp_exceptions)
@@ -101,12 +58,6 @@ class idle_stream {
 #else
     std::abort();
 #endif
-}
-
-/* Every block has an alignment of 256. Pools serve the alignments 0 and 256 fastest, but containers
- * ask for that of their elements. */
-constexpr size_t pool_alignment(size_t alignment) noexcept {
-    return alignment <= 256 && (alignment & (alignment - 1)) == 0 ? 0 : alignment;
 }
 
 } // namespace detail
@@ -135,6 +86,10 @@ template <acre_kind Kind = ACRE_KIND_DEVICE> class memory_resource {
         : pool_(pool), idle_(std::make_shared<detail::idle_stream>(device_of(pool))) {
     }
 
+    /* Copied, also where a program moves it: a resource is never without its pool. */
+    memory_resource(const memory_resource &) = default;
+    memory_resource &operator=(const memory_resource &) = default;
+
     pool_ref pool() const noexcept {
         return pool_;
     }
@@ -152,7 +107,7 @@ template <acre_kind Kind = ACRE_KIND_DEVICE> class memory_resource {
     }
     /* Frees a block in stream order: work queued on `stream` so far may still use it. */
     void deallocate(cuda::stream_ref stream, void *p, size_t, size_t = default_alignment) noexcept {
-        acre_pool_free(pool_.get(), p, stream.get());
+        detail::free_block(pool_, p, stream.get());
     }
 
     /* ---- synchronous: the names of CCCL 3.1 and later ---- */
@@ -164,24 +119,14 @@ template <acre_kind Kind = ACRE_KIND_DEVICE> class memory_resource {
      * stream more than an allocation in stream order, and never waits for the work of all streams,
      * as cudaMalloc may. */
     [[nodiscard]] void *allocate_sync(size_t bytes, size_t alignment = default_alignment) {
-        acre_stream stream = idle_->get().value();
-        void *p = pool_.allocate(bytes, stream, detail::pool_alignment(alignment));
-        acre_status status = acre_stream_sync(idle_->device().get(), stream);
-        if (__builtin_expect(status != ACRE_OK, 0)) {
-            call_error failure(status); /* its text is that of the sync, not of the free */
-            acre_pool_free(pool_.get(), p, stream);
-            throw_again(failure);
-        }
-        return p;
+        return detail::allocate_idle(pool_, *idle_, bytes, alignment);
     }
     /* Frees a block that no queued work uses any more: the caller has waited for all of it. The
      * call does not check this and, unlike cudaFree, waits for nothing. The pool may reuse the
      * memory at once, for any stream. To free a block that queued work still uses, use the form
      * with a stream. */
     void deallocate_sync(void *p, size_t, size_t = default_alignment) noexcept {
-        result<acre_stream> stream = idle_->get();
-        /* Without the idle stream the legacy stream is correct, too: it only delays the reuse. */
-        acre_pool_free(pool_.get(), p, stream ? *stream : nullptr);
+        detail::free_idle(pool_, *idle_, p);
     }
 
     /* ---- the names of CCCL 2.x and 3.0 ---- */
@@ -219,13 +164,6 @@ template <acre_kind Kind = ACRE_KIND_DEVICE> class memory_resource {
         if (info.kind != Kind)
             detail::throw_kind();
         return info.device;
-    }
-    [[noreturn]] static void throw_again(const call_error &failure) {
-#if defined(__cpp_exceptions)
-        throw call_error(failure);
-#else
-        throw_error(failure.status());
-#endif
     }
 
     pool_ref pool_;
@@ -266,6 +204,7 @@ static_assert(is_stream_resource<mapped_memory_resource, device_accessible, host
 static_assert(is_stream_resource<managed_memory_resource, device_accessible, host_accessible>());
 
 } // namespace detail
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

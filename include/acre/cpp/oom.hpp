@@ -9,20 +9,22 @@
 #include "pool.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* Sets fn(uint64_t wanted_bytes, uint32_t attempt) -> bool as the callback of a pool
  * (acre_pool_oom_fn), until the object is destroyed:
  *
  *   acre::oom_callback shrink(pool, [&](uint64_t, uint32_t) { return cache.drop_oldest(); });
  *
+ * A pool has one callback: the object replaces that of the pool, and leaves the pool without one.
  * The function returns true if it freed memory, and may free and trim anything. If it throws, the
  * request fails as if it had returned false, and `take_exception` returns the exception. Destroy
  * the object while no other thread allocates from the pool. It cannot be moved: the pool has its
  * address. */
 template <class F> class oom_callback {
   public:
-    oom_callback(pool_ref pool, F fn) : pool_(pool), fn_(std::move(fn)) {
-        check(acre_pool_set_callback(pool_.get(), call, this));
+    [[nodiscard]] oom_callback(pool_ref pool, F fn) : pool_(pool), fn_(std::move(fn)) {
+        acre::check(acre_pool_set_callback(pool_.get(), call, this));
     }
     oom_callback(const oom_callback &) = delete;
     oom_callback &operator=(const oom_callback &) = delete;
@@ -59,6 +61,7 @@ template <class F> class oom_callback {
     std::exception_ptr thrown_;
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

@@ -1,11 +1,21 @@
-/* What all owners of the C++ API have in common. Part of acre.hpp. */
+/* What all owners of the C++ API have in common, and options. Part of acre.hpp. */
 #ifndef ACRE_CPP_OWNER_HPP
 #define ACRE_CPP_OWNER_HPP
 
 #include <utility>
 
+#include "mode.hpp"
+
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 namespace detail {
+
+/* Options whose struct_size is set. In C++ programs may leave it 0. */
+template <class Options> const Options *sized(Options &options) noexcept {
+    if (!options.struct_size)
+        options.struct_size = sizeof options;
+    return &options;
+}
 
 /* An object that is destroyed with its owner. It can be moved, not copied, and converts to `Ref`,
  * whose methods it has. A moved-from owner is empty: get() returns NULL. */
@@ -48,6 +58,7 @@ template <class Ref, class Destroy> class owner : public Ref {
 };
 
 } // namespace detail
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

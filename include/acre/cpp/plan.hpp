@@ -7,6 +7,7 @@
 #include "pool.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 namespace detail {
 /* The bytes of `count` elements. A product that overflows is more than any memory has. */
@@ -27,8 +28,9 @@ template <class T> class planned {
     T *data() const noexcept {
         return static_cast<T *>(p_);
     }
+    /* The elements that were last requested; 0 before the plan has placed them. */
     size_t size() const noexcept {
-        return size_;
+        return p_ ? size_ : 0;
     }
     explicit operator bool() const noexcept {
         return p_ != nullptr;
@@ -56,7 +58,7 @@ class plan_ref {
      * returns, or with ACRE_PLAN_DEFERRED after satisfy(). */
     template <class T>
     void want(planned<T> &array, size_t count, uint32_t place = ACRE_PLACE_DEVICE) const {
-        check(try_want(array, count, place).status());
+        acre::check(try_want(array, count, place).status());
     }
     template <class T>
     result<void> try_want(planned<T> &array, size_t count,
@@ -72,7 +74,7 @@ class plan_ref {
     template <class T>
     void want_for(planned<T> &array, size_t count, uint64_t first_step, uint64_t last_step,
                   uint32_t place = ACRE_PLACE_DEVICE) const {
-        check(try_want_for(array, count, first_step, last_step, place).status());
+        acre::check(try_want_for(array, count, first_step, last_step, place).status());
     }
     template <class T>
     result<void> try_want_for(planned<T> &array, size_t count, uint64_t first_step,
@@ -99,7 +101,7 @@ class plan_ref {
     }
     /* Makes `count` requests, all or none (acre_plan_want_many). */
     void want_many(const acre_plan_wish *wishes, size_t count, uint32_t flags = 0) const {
-        check(try_want_many(wishes, count, flags).status());
+        acre::check(try_want_many(wishes, count, flags).status());
     }
     result<void> try_want_many(const acre_plan_wish *wishes, size_t count,
                                uint32_t flags = 0) const noexcept {
@@ -107,21 +109,21 @@ class plan_ref {
     }
     /* Places all queued requests of want(), all or none. */
     void satisfy() const {
-        check(try_satisfy().status());
+        acre::check(try_satisfy().status());
     }
     result<void> try_satisfy() const noexcept {
         return acre_plan_satisfy(plan_);
     }
     /* Drops all requests that wait for satisfy() or commit(). */
     void cancel() const {
-        check(try_cancel().status());
+        acre::check(try_cancel().status());
     }
     result<void> try_cancel() const noexcept {
         return acre_plan_cancel(plan_);
     }
     /* Places all requests that wait, writes their addresses, and fixes the plan. */
     void commit() const {
-        check(try_commit().status());
+        acre::check(try_commit().status());
     }
     result<void> try_commit() const noexcept {
         return acre_plan_commit(plan_);
@@ -130,7 +132,7 @@ class plan_ref {
      * stream_ref means all streams of the device. release() gives up ownership, as in all owners.
      */
     void release_round(stream_ref stream) const {
-        check(try_release_round(stream).status());
+        acre::check(try_release_round(stream).status());
     }
     result<void> try_release_round(stream_ref stream) const noexcept {
         return acre_plan_release(plan_, stream.get());
@@ -139,7 +141,7 @@ class plan_ref {
      * nothing, or a bool: false ends the walk. It must not call into acre. If it throws, the walk
      * ends, and the exception continues here. */
     template <class F> void walk(F &&fn) const {
-        check(try_walk(fn).status());
+        acre::check(try_walk(fn).status());
     }
     template <class F> result<void> try_walk(F &&fn) const {
         auto with_reference = [&fn](const acre_plan_placed *placed) { return fn(*placed); };
@@ -164,7 +166,7 @@ class plan_ref {
     [[nodiscard]] void *allocate(size_t bytes, uint32_t place = ACRE_PLACE_DEVICE,
                                  size_t alignment = 0) const {
         void *p; /* acre always sets it */
-        check(acre_plan_alloc(plan_, place, bytes, alignment, &p));
+        acre::check(acre_plan_alloc(plan_, place, bytes, alignment, &p));
         return p;
     }
     result<void *> try_allocate(size_t bytes, uint32_t place = ACRE_PLACE_DEVICE,
@@ -177,7 +179,7 @@ class plan_ref {
     }
     /* Frees a block of allocate, in its step or in a later one. */
     void deallocate(void *p) const {
-        check(acre_plan_free(plan_, p));
+        acre::check(acre_plan_free(plan_, p));
     }
     result<void> try_deallocate(void *p) const noexcept {
         return acre_plan_free(plan_, p);
@@ -214,7 +216,7 @@ class [[nodiscard]] plan_step {
     }
     /* Ends the step now. After a failure the step has not ended, and the destructor tries again. */
     void end() {
-        check(try_end().status());
+        acre::check(try_end().status());
     }
     result<void> try_end() noexcept {
         acre_status status = acre_plan_step_end(plan_.get());
@@ -255,12 +257,9 @@ class plan : public detail::owner<plan_ref, detail::destroy_plan> {
     explicit plan(device_ref device, const acre_plan_options &options = {})
         : plan(try_create(device, options).value()) {
     }
-    /* struct_size may be 0: C++ sets it. */
     static result<plan> try_create(device_ref device, acre_plan_options options = {}) noexcept {
         acre_plan *handle = nullptr;
-        if (!options.struct_size)
-            options.struct_size = sizeof options;
-        acre_status status = acre_plan_create(device.get(), &options, &handle);
+        acre_status status = acre_plan_create(device.get(), detail::sized(options), &handle);
         if (status != ACRE_OK)
             return status;
         return adopt(handle);
@@ -274,6 +273,7 @@ class plan : public detail::owner<plan_ref, detail::destroy_plan> {
     }
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

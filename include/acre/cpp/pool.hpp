@@ -8,6 +8,7 @@
 #include "device.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* A pool that something else owns, such as a device's default pool. */
 class pool_ref {
@@ -41,7 +42,7 @@ class pool_ref {
      * power of two. NULL for 0 bytes. */
     [[nodiscard]] void *allocate(size_t bytes, stream_ref stream, size_t alignment = 0) const {
         void *p; /* acre always sets it */
-        check(acre_pool_alloc(pool_, bytes, alignment, stream.get(), &p));
+        acre::check(acre_pool_alloc(pool_, bytes, alignment, stream.get(), &p));
         return p;
     }
     result<void *> try_allocate(size_t bytes, stream_ref stream,
@@ -54,7 +55,7 @@ class pool_ref {
     }
     /* Frees a block in stream order (acre_pool_free). NULL is a no-op. */
     void deallocate(void *p, stream_ref stream) const {
-        check(acre_pool_free(pool_, p, stream.get()));
+        acre::check(acre_pool_free(pool_, p, stream.get()));
     }
     result<void> try_deallocate(void *p, stream_ref stream) const noexcept {
         return acre_pool_free(pool_, p, stream.get());
@@ -74,7 +75,7 @@ class pool_ref {
     }
     /* Allocates `count` blocks of `bytes` each, all or none (acre_pool_alloc_many). */
     void allocate_many(size_t bytes, size_t count, stream_ref stream, void **blocks) const {
-        check(try_allocate_many(bytes, count, stream, blocks).status());
+        acre::check(try_allocate_many(bytes, count, stream, blocks).status());
     }
     result<void> try_allocate_many(size_t bytes, size_t count, stream_ref stream,
                                    void **blocks) const noexcept {
@@ -82,7 +83,7 @@ class pool_ref {
     }
     /* Frees `count` blocks in stream order, and stops at the first failure. */
     void deallocate_many(void *const *blocks, size_t count, stream_ref stream) const {
-        check(try_deallocate_many(blocks, count, stream).status());
+        acre::check(try_deallocate_many(blocks, count, stream).status());
     }
     result<void> try_deallocate_many(void *const *blocks, size_t count,
                                      stream_ref stream) const noexcept {
@@ -114,28 +115,28 @@ class pool_ref {
     }
     /* Frees a block. Any stream may reuse it once the event has completed. */
     void deallocate_after(void *p, event_ref event) const {
-        check(try_deallocate_after(p, event).status());
+        acre::check(try_deallocate_after(p, event).status());
     }
     result<void> try_deallocate_after(void *p, event_ref event) const noexcept {
         return acre_pool_free_after(pool_, p, event.get());
     }
     /* Lets graphs captured on `stream` share memory under a key (acre_pool_graph_share). */
     void graph_share(stream_ref stream, uint64_t key) const {
-        check(try_graph_share(stream, key).status());
+        acre::check(try_graph_share(stream, key).status());
     }
     result<void> try_graph_share(stream_ref stream, uint64_t key) const noexcept {
         return acre_pool_graph_share(pool_, stream.get(), key);
     }
     /* Ends the sharing under a key: its memory goes back to the pool. */
     void graph_end(uint64_t key) const {
-        check(try_graph_end(key).status());
+        acre::check(try_graph_end(key).status());
     }
     result<void> try_graph_end(uint64_t key) const noexcept {
         return acre_pool_graph_end(pool_, key);
     }
     /* Records that work queued on `stream` so far uses a block (acre_pool_record_use). */
     void record_use(void *p, stream_ref stream) const {
-        check(try_record_use(p, stream).status());
+        acre::check(try_record_use(p, stream).status());
     }
     result<void> try_record_use(void *p, stream_ref stream) const noexcept {
         return acre_pool_record_use(pool_, p, stream.get());
@@ -148,21 +149,21 @@ class pool_ref {
     }
     /* Adds physical memory until the pool holds `bytes`. */
     void reserve(uint64_t bytes) const {
-        check(try_reserve(bytes).status());
+        acre::check(try_reserve(bytes).status());
     }
     result<void> try_reserve(uint64_t bytes) const noexcept {
         return acre_pool_reserve(pool_, bytes);
     }
     /* Releases free memory until the pool holds at most `keep_bytes`. */
     void trim(uint64_t keep_bytes = 0) const {
-        check(try_trim(keep_bytes).status());
+        acre::check(try_trim(keep_bytes).status());
     }
     result<void> try_trim(uint64_t keep_bytes = 0) const noexcept {
         return acre_pool_trim(pool_, keep_bytes);
     }
     /* Limits live and cached bytes (acre_pool_set_limits); 0: no limit. */
     void set_limits(uint64_t soft_limit_bytes, uint64_t limit_bytes) const {
-        check(try_set_limits(soft_limit_bytes, limit_bytes).status());
+        acre::check(try_set_limits(soft_limit_bytes, limit_bytes).status());
     }
     result<void> try_set_limits(uint64_t soft_limit_bytes, uint64_t limit_bytes) const noexcept {
         return acre_pool_set_limits(pool_, soft_limit_bytes, limit_bytes);
@@ -177,7 +178,7 @@ class pool_ref {
      * nothing, or a bool: false ends the walk. It must not call into acre. If it throws, the walk
      * ends, and the exception continues here. */
     template <class F> void walk(F &&fn) const {
-        check(try_walk(fn).status());
+        acre::check(try_walk(fn).status());
     }
     template <class F> result<void> try_walk(F &&fn) const {
         return detail::walk<void *, size_t>(
@@ -211,12 +212,9 @@ class pool : public detail::owner<pool_ref, detail::destroy_pool> {
     }
     explicit pool(device_ref device, acre_kind kind) : pool(device, of_kind(kind)) {
     }
-    /* struct_size may be 0: C++ sets it. */
     static result<pool> try_create(device_ref device, acre_pool_options options = {}) noexcept {
         acre_pool *handle = nullptr;
-        if (!options.struct_size)
-            options.struct_size = sizeof options;
-        acre_status status = acre_pool_create(device.get(), &options, &handle);
+        acre_status status = acre_pool_create(device.get(), detail::sized(options), &handle);
         if (status != ACRE_OK)
             return status;
         return pool(owner(handle));
@@ -238,6 +236,18 @@ class pool : public detail::owner<pool_ref, detail::destroy_pool> {
 };
 
 namespace detail {
+[[gnu::noinline, gnu::cold]] inline void free_after_all_work(pool_ref pool, void *p) noexcept {
+    result<acre_pool_info> info = pool.try_info();
+    if (info && acre_device_sync(info->device) == ACRE_OK)
+        acre_pool_free(pool.get(), p, nullptr);
+}
+/* Frees a block in stream order, for code that cannot report a failure. If the stream no longer
+ * exists, waits for all work of the device instead. */
+inline void free_block(pool_ref pool, void *p, stream_ref stream) noexcept {
+    if (__builtin_expect(acre_pool_free(pool.get(), p, stream.get()) == ACRE_E_HANDLE, 0))
+        free_after_all_work(pool, p);
+}
+
 /* Returns ACRE_E_KIND for a pool whose memory the host cannot access. */
 inline acre_status host_can_access(pool_ref pool) noexcept {
     result<acre_pool_info> info = pool.try_info();
@@ -249,13 +259,14 @@ inline acre_status host_can_access(pool_ref pool) noexcept {
 inline void need_host_access(pool_ref pool) {
     acre_status status = host_can_access(pool);
     if (status == ACRE_E_KIND)
-        throw_error(status,
-                    "the pool has device memory, which the host cannot access: use a pool of "
-                    "pinned, mapped or managed memory");
-    check(status);
+        acre::throw_error(status,
+                          "the pool has device memory, which the host cannot access: use a pool of "
+                          "pinned, mapped or managed memory");
+    acre::check(status);
 }
 } // namespace detail
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

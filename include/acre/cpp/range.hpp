@@ -7,6 +7,7 @@
 #include "stream_owner.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* A budget that something else owns. */
 class range_budget_ref {
@@ -19,14 +20,14 @@ class range_budget_ref {
     }
     /* Changes the limit; 0: no limit. */
     void set_limit(uint64_t limit_bytes) const {
-        check(try_set_limit(limit_bytes).status());
+        acre::check(try_set_limit(limit_bytes).status());
     }
     result<void> try_set_limit(uint64_t limit_bytes) const noexcept {
         return acre_range_budget_set_limit(budget_, limit_bytes);
     }
     /* Unmaps idle pieces of all its ranges. */
     void trim(uint64_t keep_bytes = 0) const {
-        check(try_trim(keep_bytes).status());
+        acre::check(try_trim(keep_bytes).status());
     }
     result<void> try_trim(uint64_t keep_bytes = 0) const noexcept {
         return acre_range_budget_trim(budget_, keep_bytes);
@@ -49,8 +50,8 @@ struct destroy_range_budget {
     }
 };
 struct destroy_range {
-    void operator()(acre_range *range, stream_ref stream) const noexcept {
-        acre_range_destroy(range, stream.get());
+    acre_status operator()(acre_range *range, stream_ref stream) const noexcept {
+        return acre_range_destroy(range, stream.get());
     }
 };
 } // namespace detail
@@ -94,28 +95,28 @@ class range_ref {
     }
     /* Gives the pieces of `bytes` bytes at `offset` memory, all or none. */
     void commit(uint64_t offset, uint64_t bytes, stream_ref stream) const {
-        check(try_commit(offset, bytes, stream).status());
+        acre::check(try_commit(offset, bytes, stream).status());
     }
     result<void> try_commit(uint64_t offset, uint64_t bytes, stream_ref stream) const noexcept {
         return acre_range_commit(range_, offset, bytes, stream.get());
     }
     /* Takes the memory of pieces away; work queued on `stream` so far may still use it. */
     void decommit(uint64_t offset, uint64_t bytes, stream_ref stream) const {
-        check(try_decommit(offset, bytes, stream).status());
+        acre::check(try_decommit(offset, bytes, stream).status());
     }
     result<void> try_decommit(uint64_t offset, uint64_t bytes, stream_ref stream) const noexcept {
         return acre_range_decommit(range_, offset, bytes, stream.get());
     }
     /* Records that work queued on `stream` so far uses the range. */
     void record_use(stream_ref stream) const {
-        check(try_record_use(stream).status());
+        acre::check(try_record_use(stream).status());
     }
     result<void> try_record_use(stream_ref stream) const noexcept {
         return acre_range_record_use(range_, stream.get());
     }
     /* Unmaps idle pieces until the range has at most `keep_bytes` of memory. */
     void trim(uint64_t keep_bytes = 0) const {
-        check(try_trim(keep_bytes).status());
+        acre::check(try_trim(keep_bytes).status());
     }
     result<void> try_trim(uint64_t keep_bytes = 0) const noexcept {
         return acre_range_trim(range_, keep_bytes);
@@ -130,7 +131,7 @@ class range_ref {
      * function returns nothing, or a bool: false ends the walk. It must not call into acre. If it
      * throws, the walk ends, and the exception continues here. */
     template <class F> void walk(F &&fn) const {
-        check(try_walk(fn).status());
+        acre::check(try_walk(fn).status());
     }
     template <class F> result<void> try_walk(F &&fn) const {
         auto with_reference = [&fn](const acre_range_part *part) { return fn(*part); };
@@ -154,20 +155,19 @@ class range : public detail::stream_owner<range_ref, detail::destroy_range> {
     range(device_ref device, uint64_t bytes, range_budget_ref budget, stream_ref stream = {})
         : range(device, bytes, of_budget(budget), stream) {
     }
-    /* struct_size may be 0: C++ sets it. */
     static result<range> try_create(device_ref device, uint64_t bytes,
                                     acre_range_options options = {},
                                     stream_ref stream = {}) noexcept {
         acre_range *handle = nullptr;
-        if (!options.struct_size)
-            options.struct_size = sizeof options;
-        acre_status status = acre_range_create(device.get(), bytes, &options, &handle);
+        acre_status status =
+            acre_range_create(device.get(), bytes, detail::sized(options), &handle);
         if (status != ACRE_OK)
             return status;
-        return adopt(handle, stream);
+        return adopt(handle, stream, device);
     }
-    static range adopt(acre_range *handle, stream_ref stream) noexcept {
-        return range(stream_owner(handle, stream));
+    /* Takes over a range, which the destructor destroys. */
+    static range adopt(acre_range *handle, stream_ref stream, device_ref device) noexcept {
+        return range(stream_owner(handle, stream, device));
     }
 
   private:
@@ -180,6 +180,7 @@ class range : public detail::stream_owner<range_ref, detail::destroy_range> {
     }
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

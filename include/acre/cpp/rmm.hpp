@@ -3,10 +3,10 @@
  *
  *   acre::device device;
  *   acre::rmm_resource resource(device);
- *   rmm::mr::set_current_device_resource(&resource);       // RMM up to 25.x
- *   rmm::mr::set_current_device_resource_ref(resource);    // RMM with resources of cuda::mr
+ *   rmm::mr::set_current_device_resource(&resource);   // RMM up to 26.04
+ *   rmm::mr::set_current_device_resource(resource);    // RMM 26.06 and later
  *
- * RMM has two interfaces. In 24.x and 25.x a resource derives from rmm::mr::device_memory_resource.
+ * RMM has two interfaces. Up to 26.04 a resource derives from rmm::mr::device_memory_resource.
  * Later versions have no such class: there a resource is what cuda::mr calls one, and
  * acre::rmm_resource is acre::device_memory_resource. The header takes the class where RMM has it.
  *
@@ -39,15 +39,16 @@
 #endif
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 namespace detail {
 
 /* Throws for a failed status, as RMM's own resources do. */
 [[noreturn]] inline void throw_for_rmm(acre_status status) {
 #if defined(__cpp_exceptions)
-    if (is_out_of_memory(status))
+    if (acre::is_out_of_memory(status))
         throw rmm::out_of_memory(out_of_memory(status).what());
 #endif
-    throw_error(status);
+    acre::throw_error(status);
 }
 
 inline void *allocate_for_rmm(pool_ref pool, size_t bytes, size_t alignment, acre_stream stream) {
@@ -80,7 +81,7 @@ class rmm_resource final : public rmm::mr::device_memory_resource {
         return detail::allocate_for_rmm(pool_, bytes, 0, stream.value());
     }
     void do_deallocate(void *p, std::size_t, rmm::cuda_stream_view stream) noexcept override {
-        acre_pool_free(pool_.get(), p, stream.value());
+        detail::free_block(pool_, p, stream.value());
     }
     /* Resources of the same pool free each other's blocks. */
     [[nodiscard]] bool
@@ -94,16 +95,37 @@ class rmm_resource final : public rmm::mr::device_memory_resource {
 
 #else
 
-/* The resource of memory_resource.hpp, whose allocations in stream order throw RMM's exception. */
+/* The resource of memory_resource.hpp, whose allocations throw RMM's exception. */
 class rmm_resource : public device_memory_resource {
   public:
-    using device_memory_resource::allocate;
     using device_memory_resource::device_memory_resource;
 
     [[nodiscard]] void *allocate(cuda::stream_ref stream, std::size_t bytes,
                                  std::size_t alignment = default_alignment) {
         return detail::allocate_for_rmm(pool(), bytes, detail::pool_alignment(alignment),
                                         stream.get());
+    }
+    [[nodiscard]] void *allocate_sync(std::size_t bytes,
+                                      std::size_t alignment = default_alignment) {
+#if defined(__cpp_exceptions)
+        try {
+            return device_memory_resource::allocate_sync(bytes, alignment);
+        } catch (const out_of_memory &error) {
+            throw rmm::out_of_memory(error.what());
+        }
+#else
+        return device_memory_resource::allocate_sync(bytes, alignment);
+#endif
+    }
+    [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = default_alignment) {
+        return allocate_sync(bytes, alignment);
+    }
+    [[nodiscard]] void *allocate_async(std::size_t bytes, std::size_t alignment,
+                                       cuda::stream_ref stream) {
+        return allocate(stream, bytes, alignment);
+    }
+    [[nodiscard]] void *allocate_async(std::size_t bytes, cuda::stream_ref stream) {
+        return allocate(stream, bytes);
     }
     friend constexpr void get_property(const rmm_resource &, cuda::mr::device_accessible) noexcept {
     }
@@ -112,6 +134,7 @@ static_assert(detail::is_stream_resource<rmm_resource, cuda::mr::device_accessib
 
 #endif
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #undef ACRE__RMM_HAS_CLASS

@@ -7,6 +7,7 @@
 #include "vec.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* A share that something else owns. */
 class share_ref {
@@ -29,8 +30,8 @@ struct close_share {
     }
 };
 struct close_import {
-    void operator()(acre_import *import, stream_ref stream) const noexcept {
-        acre_import_close(import, stream.get());
+    acre_status operator()(acre_import *import, stream_ref stream) const noexcept {
+        return acre_import_close(import, stream.get());
     }
 };
 } // namespace detail
@@ -40,26 +41,26 @@ struct close_import {
 class share : public detail::owner<share_ref, detail::close_share> {
   public:
     template <class T>
-    share(vec_ref<T> vec, const char *path, const acre_share_options *options = nullptr)
+    share(vec_ref<T> vec, const char *path, acre_share_options options = {})
         : share(try_create(vec, path, options).value()) {
     }
     template <class T>
     static result<share> try_create(vec_ref<T> vec, const char *path,
-                                    const acre_share_options *options = nullptr) noexcept {
+                                    acre_share_options options = {}) noexcept {
         acre_share *handle = nullptr;
-        acre_status status = acre_share_vec(vec.get(), path, options, &handle);
+        acre_status status = acre_share_vec(vec.get(), path, detail::sized(options), &handle);
         if (status != ACRE_OK)
             return status;
         return share(owner(handle));
     }
     /* The block of acre_mem_alloc that begins at `p`. */
-    share(device_ref device, void *p, const char *path, const acre_share_options *options = nullptr)
+    share(device_ref device, void *p, const char *path, acre_share_options options = {})
         : share(try_create(device, p, path, options).value()) {
     }
     static result<share> try_create(device_ref device, void *p, const char *path,
-                                    const acre_share_options *options = nullptr) noexcept {
+                                    acre_share_options options = {}) noexcept {
         acre_share *handle = nullptr;
-        acre_status status = acre_share_mem(device.get(), p, path, options, &handle);
+        acre_status status = acre_share_mem(device.get(), p, path, detail::sized(options), &handle);
         if (status != ACRE_OK)
             return status;
         return share(owner(handle));
@@ -86,7 +87,7 @@ class import_ref {
     }
     /* Updates the import after the owner's memory grew or shrank. The address may change. */
     void refresh(stream_ref stream) const {
-        check(try_refresh(stream).status());
+        acre::check(try_refresh(stream).status());
     }
     result<void> try_refresh(stream_ref stream) const noexcept {
         return acre_import_refresh(import_, stream.get());
@@ -106,23 +107,24 @@ class import_ref {
 /* Memory that another process shares. Its destructor waits for the work of stream(). */
 class imported : public detail::stream_owner<import_ref, detail::close_import> {
   public:
-    imported(device_ref device, const char *path, const acre_import_options *options = nullptr,
+    imported(device_ref device, const char *path, acre_import_options options = {},
              stream_ref stream = {})
         : imported(try_open(device, path, options, stream).value()) {
     }
     static result<imported> try_open(device_ref device, const char *path,
-                                     const acre_import_options *options = nullptr,
+                                     acre_import_options options = {},
                                      stream_ref stream = {}) noexcept {
         acre_import *handle = nullptr;
-        acre_status status = acre_import_open(device.get(), path, options, &handle);
+        acre_status status = acre_import_open(device.get(), path, detail::sized(options), &handle);
         if (status != ACRE_OK)
             return status;
-        return imported(stream_owner(handle, stream));
+        return imported(stream_owner(handle, stream, device));
     }
 
     /* Takes over an import, which the destructor closes. */
     static imported adopt(acre_import *handle, stream_ref stream) noexcept {
-        return imported(stream_owner(handle, stream));
+        result<acre_import_info> info = import_ref(handle).try_info();
+        return imported(stream_owner(handle, stream, info ? info->device : nullptr));
     }
 
   private:
@@ -130,6 +132,7 @@ class imported : public detail::stream_owner<import_ref, detail::close_import> {
     }
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

@@ -5,18 +5,22 @@
 #include "device.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 namespace detail {
 
 /* An owner as in owner.hpp, with the stream that its destruction waits for. Work of other streams
- * must be recorded with record_use. */
+ * must be recorded with record_use. If that fails, because the stream no longer exists or a driver
+ * call failed, the destruction waits for all work of the device. */
 template <class Ref, class Destroy> class stream_owner : public Ref {
   public:
     using handle_type = decltype(std::declval<const Ref &>().get());
 
     stream_owner() noexcept = default;
-    stream_owner(handle_type handle, stream_ref stream) noexcept : Ref(handle), stream_(stream) {
+    stream_owner(handle_type handle, stream_ref stream, device_ref device) noexcept
+        : Ref(handle), stream_(stream), device_(device) {
     }
-    stream_owner(stream_owner &&other) noexcept : Ref(other.release()), stream_(other.stream_) {
+    stream_owner(stream_owner &&other) noexcept
+        : Ref(other.release()), stream_(other.stream_), device_(other.device_) {
     }
     stream_owner &operator=(stream_owner &&other) noexcept {
         stream_owner moved(std::move(other));
@@ -42,8 +46,10 @@ template <class Ref, class Destroy> class stream_owner : public Ref {
     }
     /* Destroys the object now. */
     void reset() noexcept {
-        if (handle_type handle = release())
-            Destroy{}(handle, stream_);
+        handle_type handle = release();
+        if (handle && Destroy{}(handle, stream_) != ACRE_OK &&
+            acre_device_sync(device_.get()) == ACRE_OK)
+            Destroy{}(handle, nullptr);
     }
     /* Gives up ownership: the caller destroys the object with the C API. */
     handle_type release() noexcept {
@@ -52,13 +58,16 @@ template <class Ref, class Destroy> class stream_owner : public Ref {
     void swap(stream_owner &other) noexcept {
         std::swap(static_cast<Ref &>(*this), static_cast<Ref &>(other));
         std::swap(stream_, other.stream_);
+        std::swap(device_, other.device_);
     }
 
   private:
     stream_ref stream_;
+    device_ref device_;
 };
 
 } // namespace detail
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

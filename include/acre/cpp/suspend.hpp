@@ -7,6 +7,7 @@
 #include "device.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* Suspends memory of a device (acre_suspend), until resume() or the end of the scope.
  *
@@ -14,16 +15,13 @@ namespace acre {
  * throws, and may be called again after other memory was freed. */
 class [[nodiscard]] suspended {
   public:
-    explicit suspended(device_ref device, const acre_suspend_options &options = {})
+    [[nodiscard]] explicit suspended(device_ref device, const acre_suspend_options &options = {})
         : suspended(try_suspend(device, options).value()) {
     }
-    /* struct_size may be 0: C++ sets it. */
     static result<suspended> try_suspend(device_ref device,
                                          acre_suspend_options options = {}) noexcept {
         acre_suspended *handle = nullptr;
-        if (!options.struct_size)
-            options.struct_size = sizeof options;
-        acre_status status = acre_suspend(device.get(), &options, &handle);
+        acre_status status = acre_suspend(device.get(), detail::sized(options), &handle);
         if (status != ACRE_OK)
             return status;
         return suspended(handle);
@@ -37,7 +35,7 @@ class [[nodiscard]] suspended {
     }
     /* Brings everything back. After a failure everything is still suspended. */
     void resume() {
-        check(try_resume().status());
+        acre::check(try_resume().status());
     }
     result<void> try_resume() noexcept {
         acre_status status = acre_resume(handle_);
@@ -66,7 +64,7 @@ class [[nodiscard]] suspended {
  * destroyed: queue the work that uses the block in the scope (acre_bring, acre_bring_end). */
 class [[nodiscard]] bring {
   public:
-    bring(void *p, stream_ref stream) : bring(try_bring(p, stream).value()) {
+    [[nodiscard]] bring(void *p, stream_ref stream) : bring(try_bring(p, stream).value()) {
     }
     static result<bring> try_bring(void *p, stream_ref stream) noexcept {
         acre_status status = acre_bring(p, stream.get());
@@ -89,6 +87,7 @@ class [[nodiscard]] bring {
     stream_ref stream_;
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

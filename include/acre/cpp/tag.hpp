@@ -6,6 +6,7 @@
 #include "callable.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* Tags everything that the calling thread allocates from any pool, until the object is destroyed:
  *
@@ -14,7 +15,7 @@ namespace acre {
  * Scopes nest, and end in the thread that began them, the last one first (acre_tag_push). */
 class [[nodiscard]] tag_scope {
   public:
-    explicit tag_scope(const char *name) : tag_scope(try_push(name).value()) {
+    [[nodiscard]] explicit tag_scope(const char *name) : tag_scope(try_push(name).value()) {
     }
     static result<tag_scope> try_push(const char *name) noexcept {
         acre_status status = acre_tag_push(name);
@@ -40,7 +41,7 @@ inline result<void> try_set_tag_limit(const char *path, uint64_t bytes) noexcept
     return acre_tag_set_limit(path, bytes);
 }
 inline void set_tag_limit(const char *path, uint64_t bytes) {
-    check(acre_tag_set_limit(path, bytes));
+    acre::check(acre_tag_set_limit(path, bytes));
 }
 
 /* Calls fn(const acre_tag_info &) for every tag that was ever set, parents before their children.
@@ -51,9 +52,10 @@ template <class F> result<void> try_walk_tags(F &&fn) {
         with_reference, [](auto call, void *user) { return acre_tag_walk(call, user); });
 }
 template <class F> void walk_tags(F &&fn) {
-    check(try_walk_tags(fn).status());
+    acre::check(try_walk_tags(fn).status());
 }
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

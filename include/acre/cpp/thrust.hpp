@@ -31,6 +31,7 @@
 #include "pool.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* The default stream of this compilation, as Thrust chooses it: the legacy stream, or that of the
  * thread with nvcc's --default-stream per-thread. */
@@ -60,7 +61,7 @@ inline device_ref current_device() {
         options.flags = ACRE_OPEN_NO_SOFT;
         char name[32];
         std::snprintf(name, sizeof name, "cuda:%zu", ordinal);
-        check(acre_open(name, &options, &devices[ordinal]));
+        acre::check(acre_open(name, &options, &devices[ordinal]));
     }
     return devices[ordinal];
 }
@@ -115,14 +116,14 @@ template <class T> class allocator {
     }
     /* Frees in stream order. What happens if acre refuses: see memory_resource.hpp. */
     void deallocate(pointer p, size_type) noexcept {
-        acre_pool_free(pool_.get(), p.get(), stream_.get());
+        detail::free_block(pool_, p.get(), stream_);
     }
 
-    friend bool operator==(const allocator &a, const allocator &b) noexcept {
-        return a.pool_ == b.pool_ && a.stream_ == b.stream_;
+    template <class U> bool operator==(const allocator<U> &other) const noexcept {
+        return pool_ == other.pool() && stream_ == other.stream();
     }
-    friend bool operator!=(const allocator &a, const allocator &b) noexcept {
-        return !(a == b);
+    template <class U> bool operator!=(const allocator<U> &other) const noexcept {
+        return !(*this == other);
     }
 
   private:
@@ -143,7 +144,7 @@ class temporary_allocator {
         return static_cast<char *>(pool_.allocate(static_cast<size_t>(bytes), stream_));
     }
     void deallocate(char *p, size_t) noexcept {
-        acre_pool_free(pool_.get(), p, stream_.get());
+        detail::free_block(pool_, p, stream_);
     }
 
   private:
@@ -185,6 +186,7 @@ inline auto par_nosync(pool_ref pool, stream_ref stream = thrust_stream()) {
     return thrust_policy<std::decay_t<decltype(thrust::cuda::par_nosync)>>(pool, stream);
 }
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

@@ -4,18 +4,20 @@
 
 #include "../trace.h"
 #include "error.hpp"
+#include "owner.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* Writes a trace to a file until the object is destroyed (acre_trace_start). */
 class [[nodiscard]] trace_scope {
   public:
-    explicit trace_scope(const char *path, const acre_trace_options *options = nullptr)
+    [[nodiscard]] explicit trace_scope(const char *path, const acre_trace_options &options = {})
         : trace_scope(try_start(path, options).value()) {
     }
     static result<trace_scope> try_start(const char *path,
-                                         const acre_trace_options *options = nullptr) noexcept {
-        acre_status status = acre_trace_start(path, options);
+                                         acre_trace_options options = {}) noexcept {
+        acre_status status = acre_trace_start(path, detail::sized(options));
         if (status != ACRE_OK)
             return status;
         return trace_scope();
@@ -38,6 +40,7 @@ inline void trace_mark(const char *text) noexcept {
     acre_trace_mark(text);
 }
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

@@ -15,8 +15,10 @@
 #include "pool.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
-/* Frees a block in stream order. It ends no lifetimes: the block has elements that need no
+/* Frees a block in stream order; if the stream no longer exists, after all work of the device. It
+ * ends no lifetimes: the block has elements that need no
  * destructor. */
 class stream_delete {
   public:
@@ -25,7 +27,7 @@ class stream_delete {
         : pool_(pool), stream_(stream) {
     }
     void operator()(void *p) const noexcept {
-        acre_pool_free(pool_.get(), p, stream_.get());
+        detail::free_block(pool_, p, stream_);
     }
     pool_ref pool() const noexcept {
         return pool_;
@@ -66,6 +68,8 @@ constexpr size_t alignment_of(size_t alignment) noexcept {
 template <class T>
 result<unique_ptr<T>> try_make_unique(pool_ref pool, size_t count, stream_ref stream) noexcept {
     using element = typename detail::element_of<T>::type;
+    static_assert(!std::is_array_v<element> && !std::is_const_v<element>,
+                  "T, or T[] with the number of elements as an argument; not const");
     static_assert(std::is_trivially_destructible_v<element>,
                   "the free ends no lifetimes: use make_host for objects");
     size_t bytes = count > SIZE_MAX / sizeof(element) ? SIZE_MAX : count * sizeof(element);
@@ -109,13 +113,26 @@ template <class T> class host_delete : public stream_delete {
 template <class T>
 using host_ptr = std::unique_ptr<T, host_delete<typename detail::element_of<T>::type>>;
 
+namespace detail {
+/* Allocates memory that the host writes at once. The block may have been freed behind work of the
+ * stream that still reads it, so the call waits for the stream. */
+inline void *allocate_for_host(pool_ref pool, size_t bytes, stream_ref stream, size_t alignment) {
+    need_host_access(pool);
+    const acre_pool_info info = pool.info();
+    std::unique_ptr<void, stream_delete> block(pool.allocate(bytes, stream, alignment),
+                                               stream_delete(pool, stream));
+    acre::check(acre_stream_sync(info.device, stream.get()));
+    return block.release();
+}
+} // namespace detail
+
 /* Constructs an object on the host, in memory of a pool that the host can access. If the
- * constructor throws, the memory is freed. Throws for a pool of device memory. */
+ * constructor throws, the memory is freed. Throws for a pool of device memory. Waits for the work
+ * queued on `stream`, since the host writes the memory at once. */
 template <class T, class... Arguments, std::enable_if_t<!detail::element_of<T>::is_array, int> = 0>
 host_ptr<T> make_host(pool_ref pool, stream_ref stream, Arguments &&...arguments) {
-    detail::need_host_access(pool);
     std::unique_ptr<void, stream_delete> block(
-        pool.allocate(sizeof(T), stream, detail::alignment_of(alignof(T))),
+        detail::allocate_for_host(pool, sizeof(T), stream, detail::alignment_of(alignof(T))),
         stream_delete(pool, stream));
     T *p = ::new (block.get()) T(std::forward<Arguments>(arguments)...);
     block.release();
@@ -128,10 +145,9 @@ template <class T, class... Arguments, std::enable_if_t<detail::element_of<T>::i
 host_ptr<T> make_host(pool_ref pool, size_t count, stream_ref stream,
                       const Arguments &...arguments) {
     using element = typename detail::element_of<T>::type;
-    detail::need_host_access(pool);
     size_t bytes = count > SIZE_MAX / sizeof(element) ? SIZE_MAX : count * sizeof(element);
     element *p = static_cast<element *>(
-        pool.allocate(bytes, stream, detail::alignment_of(alignof(element))));
+        detail::allocate_for_host(pool, bytes, stream, detail::alignment_of(alignof(element))));
     host_ptr<T> made(p, host_delete<element>(pool, stream, 0));
     for (size_t i = 0; i < count; i++) {
         ::new (static_cast<void *>(p + i)) element(arguments...);
@@ -140,6 +156,7 @@ host_ptr<T> make_host(pool_ref pool, size_t count, stream_ref stream,
     return made;
 }
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

@@ -15,6 +15,7 @@
 #include "stream_owner.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 /* A vec with elements of type T that something else owns. The elements are on the device: only
  * kernels and copies access them. `stream` in these calls is the stream whose work uses the vec. */
@@ -54,63 +55,63 @@ template <class T> class vec_ref {
 
     /* Reserves addresses for `count` elements in all. */
     void reserve(size_t count, stream_ref stream) const {
-        check(try_reserve(count, stream).status());
+        acre::check(try_reserve(count, stream).status());
     }
     result<void> try_reserve(size_t count, stream_ref stream) const noexcept {
         return acre_vec_reserve(vec_, count, stream.get());
     }
     /* Adds `count` elements with undefined contents. After a failure the vec is unchanged. */
     void grow(size_t count, stream_ref stream) const {
-        check(try_grow(count, stream).status());
+        acre::check(try_grow(count, stream).status());
     }
     result<void> try_grow(size_t count, stream_ref stream) const noexcept {
         return acre_vec_grow(vec_, count, stream.get());
     }
     /* Sets the number of elements; new ones have undefined contents. */
     void resize(size_t count, stream_ref stream) const {
-        check(try_resize(count, stream).status());
+        acre::check(try_resize(count, stream).status());
     }
     result<void> try_resize(size_t count, stream_ref stream) const noexcept {
         return acre_vec_resize(vec_, count, stream.get());
     }
     /* Adds `count` elements and copies them from any memory in stream order. */
     void append(const T *from, size_t count, stream_ref stream) const {
-        check(try_append(from, count, stream).status());
+        acre::check(try_append(from, count, stream).status());
     }
     result<void> try_append(const T *from, size_t count, stream_ref stream) const noexcept {
         return acre_vec_append(vec_, from, count, stream.get());
     }
     /* Removes the last `count` elements, and releases the chunks behind the remaining ones. */
     void shrink(size_t count, stream_ref stream) const {
-        check(try_shrink(count, stream).status());
+        acre::check(try_shrink(count, stream).status());
     }
     result<void> try_shrink(size_t count, stream_ref stream) const noexcept {
         return acre_vec_shrink(vec_, count, stream.get());
     }
     /* Releases all chunks that the elements do not need. */
     void shrink_to_fit(stream_ref stream) const {
-        check(try_shrink_to_fit(stream).status());
+        acre::check(try_shrink_to_fit(stream).status());
     }
     result<void> try_shrink_to_fit(stream_ref stream) const noexcept {
         return acre_vec_shrink_to_fit(vec_, stream.get());
     }
     /* Removes all elements and keeps the memory. */
     void clear() const {
-        check(try_clear().status());
+        acre::check(try_clear().status());
     }
     result<void> try_clear() const noexcept {
         return acre_vec_clear(vec_);
     }
     /* Records that work queued on `stream` so far uses the vec. */
     void record_use(stream_ref stream) const {
-        check(try_record_use(stream).status());
+        acre::check(try_record_use(stream).status());
     }
     result<void> try_record_use(stream_ref stream) const noexcept {
         return acre_vec_record_use(vec_, stream.get());
     }
     /* Gives another device of the same driver access to the vec, or takes the access away. */
     void set_access(device_ref peer, acre_access access) const {
-        check(try_set_access(peer, access).status());
+        acre::check(try_set_access(peer, access).status());
     }
     result<void> try_set_access(device_ref peer, acre_access access) const noexcept {
         return acre_vec_set_access(vec_, peer.get(), access);
@@ -145,20 +146,13 @@ template <class T> class vec_ref {
 
 namespace detail {
 struct destroy_vec {
-    void operator()(acre_vec *vec, stream_ref stream) const noexcept {
-        if (acre_vec_destroy(vec, stream.get()) == ACRE_OK)
-            return;
-        /* The stream may have been destroyed before the vec: wait for all work instead. */
-        acre_vec_info info = {};
-        info.struct_size = sizeof info;
-        if (acre_vec_get_info(vec, &info) == ACRE_OK && acre_device_sync(info.device) == ACRE_OK)
-            acre_vec_destroy(vec, nullptr);
+    acre_status operator()(acre_vec *vec, stream_ref stream) const noexcept {
+        return acre_vec_destroy(vec, stream.get());
     }
 };
 } // namespace detail
 
-/* A vec of its own. Its destructor waits for the work of stream(), and for recorded uses; for all
- * work of the device if that stream no longer exists. */
+/* A vec of its own. Its destructor waits for the work of stream(), and for recorded uses. */
 template <class T> class vec : public detail::stream_owner<vec_ref<T>, detail::destroy_vec> {
     using base = detail::stream_owner<vec_ref<T>, detail::destroy_vec>;
 
@@ -166,20 +160,19 @@ template <class T> class vec : public detail::stream_owner<vec_ref<T>, detail::d
     explicit vec(device_ref device, const acre_vec_options &options = {}, stream_ref stream = {})
         : vec(try_create(device, options, stream).value()) {
     }
-    /* struct_size may be 0: C++ sets it. */
     static result<vec> try_create(device_ref device, acre_vec_options options = {},
                                   stream_ref stream = {}) noexcept {
         acre_vec *handle = nullptr;
-        if (!options.struct_size)
-            options.struct_size = sizeof options;
-        acre_status status = acre_vec_create(device.get(), sizeof(T), &options, &handle);
+        acre_status status =
+            acre_vec_create(device.get(), sizeof(T), detail::sized(options), &handle);
         if (status != ACRE_OK)
             return status;
-        return adopt(handle, stream);
+        return vec(base(handle, stream, device));
     }
     /* Takes over a vec, which the destructor destroys. */
     static vec adopt(acre_vec *handle, stream_ref stream) noexcept {
-        return vec(base(handle, stream));
+        result<acre_vec_info> info = vec_ref<T>(handle).try_info();
+        return vec(base(handle, stream, info ? info->device : nullptr));
     }
 
   private:
@@ -187,6 +180,7 @@ template <class T> class vec : public detail::stream_owner<vec_ref<T>, detail::d
     }
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

@@ -11,6 +11,7 @@
 #include "vec.hpp"
 
 namespace acre {
+inline namespace ACRE__CPP_MODE {
 
 namespace detail {
 /* True for a contiguous range of T, such as std::vector<T>, std::array<T, N> and T[N]. */
@@ -19,7 +20,9 @@ template <class T, class Range>
 struct is_range_of<T, Range,
                    std::void_t<decltype(std::data(std::declval<const Range &>())),
                                decltype(std::size(std::declval<const Range &>()))>>
-    : std::is_convertible<decltype(std::data(std::declval<const Range &>())), const T *> {};
+    : std::is_convertible<
+          std::remove_pointer_t<decltype(std::data(std::declval<const Range &>()))> (*)[],
+          const T (*)[]> {}; /* as arrays: a pointer to a derived class has another stride */
 template <class T, class Range>
 using enable_range = std::enable_if_t<is_range_of<T, Range>::value, int>;
 } // namespace detail
@@ -116,7 +119,7 @@ template <class T> class device_vector {
     /* Changes the stream of all later operations, and records the work of the stream before, which
      * may use the elements. New work of `stream` must wait for it, with an event. */
     void set_stream(stream_ref stream) {
-        check(try_set_stream(stream).status());
+        acre::check(try_set_stream(stream).status());
     }
     result<void> try_set_stream(stream_ref stream) noexcept {
         if (stream != vec_.stream()) {
@@ -137,7 +140,7 @@ template <class T> class device_vector {
 
     /* Adds copies of elements in any memory. After a failure the vector is unchanged. */
     void append(const T *from, size_t count) {
-        check(try_append(from, count).status());
+        acre::check(try_append(from, count).status());
     }
     result<void> try_append(const T *from, size_t count) noexcept {
         return vec_.try_append(from, count, stream());
@@ -154,14 +157,14 @@ template <class T> class device_vector {
     }
     /* Sets the number of elements; new ones have undefined contents. */
     void resize(size_t count) {
-        check(try_resize(count).status());
+        acre::check(try_resize(count).status());
     }
     result<void> try_resize(size_t count) noexcept {
         return vec_.try_resize(count, stream());
     }
     /* Reserves addresses for `count` elements in all. */
     void reserve(size_t count) {
-        check(try_reserve(count).status());
+        acre::check(try_reserve(count).status());
     }
     result<void> try_reserve(size_t count) noexcept {
         return vec_.try_reserve(count, stream());
@@ -175,12 +178,12 @@ template <class T> class device_vector {
     }
     /* Releases the memory that the elements do not need. */
     void shrink_to_fit() {
-        check(try_shrink_to_fit().status());
+        acre::check(try_shrink_to_fit().status());
     }
     result<void> try_shrink_to_fit() noexcept {
         return vec_.try_shrink_to_fit(stream());
     }
-    /* Replaces all elements. After a failure the vector may be empty. */
+    /* Replaces all elements by others than its own. After a failure the vector may be empty. */
     void assign(const T *from, size_t count) {
         clear();
         append(from, count);
@@ -189,17 +192,20 @@ template <class T> class device_vector {
         assign(std::data(elements), std::size(elements));
     }
 
-    /* Copies the first `count` elements to any memory, in stream order. Pageable host memory has
-     * them when the call returns; otherwise wait for the stream. */
+    /* Copies the first `count` elements, at most size(), to any memory, in stream order. Pageable
+     * host memory has them when the call returns; otherwise wait for the stream. */
     void copy_to(T *to, size_t count) const {
-        check(try_copy_to(to, count).status());
+        if (count > size())
+            acre::throw_error(ACRE_E_RANGE,
+                              "acre::device_vector::copy_to: more elements than size()");
+        acre::check(try_copy_to(to, count).status());
     }
     result<void> try_copy_to(T *to, size_t count) const noexcept {
+        if (count > size())
+            return ACRE_E_RANGE;
         if (!count)
             return ACRE_OK;
-        return acre_copy(device_.get(), to, data(),
-                         count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T),
-                         stream().get());
+        return acre_copy(device_.get(), to, data(), count * sizeof(T), stream().get());
     }
     /* The elements on the host. Waits for the work queued on stream(). */
     std::vector<T> to_host() const {
@@ -230,6 +236,7 @@ template <class T> class device_vector {
     vec<T> vec_;
 };
 
+} // namespace ACRE__CPP_MODE
 } // namespace acre
 
 #endif

@@ -286,7 +286,7 @@ int main(int argc, char **argv) {
         acre_open_options options = {};
         options.struct_size = sizeof options;
         options.flags = ACRE_OPEN_NO_SOFT;
-        acre::device device("cuda", &options);
+        acre::device device("cuda", options);
         MUST_CUDA(cudaFree(nullptr)); /* makes the device's context current */
         std::vector<double> pair = figure_pairs(device, rounds);
         std::vector<double> sort = figure_sort(device, rounds);

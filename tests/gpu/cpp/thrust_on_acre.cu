@@ -221,7 +221,7 @@ int main() {
         acre_open_options options = {};
         options.struct_size = sizeof options;
         options.flags = ACRE_OPEN_NO_SOFT;
-        acre::device device("cuda", &options);
+        acre::device device("cuda", options);
         resources(device);
         policies(device);
         storage_is_of_the_pool(device);

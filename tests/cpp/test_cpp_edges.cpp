@@ -1,0 +1,165 @@
+/* Memory that the host writes at once, streams that end before the objects that use them, errors of
+ * other calls, and files compiled with and without exceptions in one program (cpp_without.cpp). */
+
+/* A program may have a function with this name and argument: the headers must not call it. */
+#include <acre/status.h>
+void check(acre_status);
+
+#include "cpp_cases.hpp"
+
+#include <acre/cpp/pmr.hpp>
+#include <acre_soft.h>
+
+#include <array>
+#include <utility>
+
+namespace {
+
+struct base {
+    int x;
+};
+struct derived : base {
+    int y;
+};
+static_assert(!std::is_constructible_v<acre::device_vector<base>, acre::device_ref,
+                                       const std::vector<derived> &, acre::stream_ref>,
+              "elements of a derived class have another size");
+static_assert(std::is_constructible_v<acre::device_vector<base>, acre::device_ref,
+                                      const std::array<base, 2> &, acre::stream_ref>,
+              "a range of elements");
+
+/* The bytes of a copy that was queued from a pinned block, before the block was freed in stream
+ * order and the host filled new memory of the pool by `fill_from_host`. */
+template <class Fill>
+size_t changed_bytes(const char *device_name, bool is_legacy, Fill fill_from_host) {
+    constexpr size_t bytes = 1 << 20;
+    acre::device device(device_name);
+    const bool is_soft = std::strncmp(device_name, "soft", 4) == 0;
+    acre::stream created(device);
+    const acre::stream_ref stream = is_legacy ? acre::stream_ref() : acre::stream_ref(created);
+    acre::pool pinned(device, ACRE_KIND_PINNED);
+    acre::memory to(device, ACRE_KIND_DEVICE, bytes);
+    acre::device_buffer staging(pinned, bytes, stream);
+    device.sync(stream);
+    std::memset(staging.data(), 1, bytes);
+    if (is_soft)
+        acre::check(acre_soft_set_lag(device.get(), 20000, 0));
+    device.copy(to.data(), staging.data(), bytes, stream);
+    staging.reset();
+    fill_from_host(pinned, stream, bytes);
+    device.sync(stream);
+    if (is_soft)
+        acre::check(acre_soft_set_lag(device.get(), 0, 0));
+    size_t changed = 0;
+    for (unsigned char byte :
+         cpp_read(device, static_cast<unsigned char *>(to.data()), bytes, stream))
+        changed += byte != 1;
+    return changed;
+}
+
+} // namespace
+
+TEST(pmr_memory_is_not_in_use_by_queued_work) {
+    auto fill = [](acre::pool_ref pool, acre::stream_ref, size_t bytes) {
+        acre::pmr_resource resource(pool);
+        std::pmr::vector<unsigned char> host(bytes, 2, &resource);
+    };
+    CHECK(changed_bytes(device_name, false, fill) == 0);
+    CHECK(changed_bytes(device_name, true, fill) == 0);
+}
+
+TEST(objects_on_the_host_are_not_in_use_by_queued_work) {
+    auto fill = [](acre::pool_ref pool, acre::stream_ref stream, size_t bytes) {
+        const unsigned char two = 2;
+        auto host = acre::make_host<unsigned char[]>(pool, bytes, stream, two);
+    };
+    CHECK(changed_bytes(device_name, false, fill) == 0);
+    CHECK(changed_bytes(device_name, true, fill) == 0);
+}
+
+TEST(objects_outlive_their_stream_and_leak_nothing) {
+    acre::device device(device_name);
+    acre::pool pool(device);
+    const uint64_t ranges = device.stats().ranges, vecs = device.stats().vecs;
+    {
+        acre::device_buffer buffer;
+        acre::unique_ptr<int[]> pointer;
+        acre::vec<int> vec(device);
+        acre::range range(device, 64 << 20);
+        {
+            acre::stream stream(device);
+            buffer = acre::device_buffer(pool, 1000, stream);
+            pointer = acre::make_unique<int[]>(pool, 1000, stream);
+            vec.grow(1000, stream);
+            vec.set_stream(stream);
+            range.commit(0, 2 << 20, stream);
+            range.set_stream(stream);
+        }
+        CHECK(pool.stats().live_blocks == 2);
+    }
+    CHECK(pool.stats().live_blocks == 0);
+    CHECK(device.stats().ranges == ranges && device.stats().vecs == vecs);
+}
+
+TEST(reports_are_those_of_the_request_that_failed) {
+    acre::device device(device_name);
+    acre::pool pool(device);
+    pool.set_limits(0, 1 << 20);
+    try {
+        (void)pool.allocate(64 << 20, nullptr);
+        FAIL("no exception");
+    } catch (const acre::out_of_memory &error) {
+        CHECK(!error.report().empty());
+    }
+    try {
+        acre::memory huge(device, ACRE_KIND_DEVICE, size_t(1) << 50);
+        FAIL("no exception");
+    } catch (const acre::out_of_memory &error) {
+        CHECK(error.report().empty());
+    }
+}
+
+TEST(vector_copies_no_more_than_it_has) {
+    acre::device device(device_name);
+    acre::stream stream(device);
+    acre::device_vector<int> vector(device, {1, 2, 3}, stream);
+    vector.append({4});
+    vector.resize(3);
+    int host[4] = {};
+    CHECK(vector.try_copy_to(host, 4).status() == ACRE_E_RANGE);
+    CHECK_THROWS(acre::call_error, vector.copy_to(host, 4));
+    vector.copy_to(host, 3);
+    stream.sync();
+    CHECK(host[2] == 3 && host[3] == 0);
+}
+
+TEST(options_need_no_size) {
+    acre_open_options options = {};
+    options.soft_devices = 1;
+    acre::device device("soft:0", options);
+    CHECK(device.info().ordinal == 0);
+}
+
+TEST(results_have_values_or_defaults) {
+    const acre::result<int> five = 5, none = ACRE_E_LIMIT;
+    CHECK(five.value_or(1) == 5 && none.value_or(1) == 1);
+    acre::result<bool> no = false;
+    CHECK(no && !*no);
+}
+
+void without_exceptions(acre_device *device);
+
+TEST(files_without_exceptions_leave_exceptions_to_others) {
+    acre::device device(device_name);
+    without_exceptions(device.get());
+    CHECK_THROWS(acre::out_of_memory, acre::check(ACRE_E_LIMIT));
+    CHECK_THROWS(acre::error, acre::pool_ref::default_of(nullptr));
+}
+
+void check(acre_status) {
+    FAIL("the headers call a function of the program");
+}
+
+int main() {
+    return cpp_test::run();
+}
