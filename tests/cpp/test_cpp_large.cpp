@@ -110,6 +110,20 @@ TEST(range_commits_pieces_under_a_budget) {
     CHECK(budget.stats().ranges == 1);
 }
 
+TEST(range_budget_is_destroyed_once) {
+    acre::device device(device_name);
+    acre_range_budget *handle = nullptr;
+    acre_range_stats stats = {};
+    stats.struct_size = sizeof stats;
+    {
+        acre::range_budget one(device, 8 * MIB);
+        handle = one.get();
+        acre::range_budget two(std::move(one));
+        CHECK(!one && acre_range_budget_get_stats(handle, &stats) == ACRE_OK);
+    }
+    CHECK(acre_range_budget_get_stats(handle, &stats) == ACRE_E_HANDLE);
+}
+
 static acre_plan_options small_plan(uint32_t flags = 0) {
     acre_plan_options options = {};
     options.device_bytes = 8 * MIB;
@@ -258,11 +272,13 @@ TEST(share_is_imported_until_it_ends) {
         acre::imported opened(device, path);
         acre::imported there = acre::imported::adopt(opened.release(), nullptr);
         CHECK(there.info().bytes == 8 && there.info().element_bytes == 4);
+        CHECK(device.stats().shares == 1 && device.stats().imports == 1);
         vec.append(host, 2, nullptr);
         device.sync();
         there.refresh(nullptr);
         CHECK(cpp_read(device, static_cast<int *>(there.info().data), 4, nullptr)[3] == 5);
     }
+    CHECK(device.stats().shares == 0 && device.stats().imports == 0);
     acre::memory block(device, ACRE_KIND_DEVICE, 2 * MIB);
     {
         acre::share again(device, block.data(), path);

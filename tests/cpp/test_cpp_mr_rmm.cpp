@@ -7,6 +7,7 @@
 
 #include <acre.h>
 
+#include "cpp_lag.hpp"
 #include "mr_expect.hpp"
 
 #if __has_include(                                                                                 \
@@ -31,8 +32,12 @@ static void through_the_base_class(acre::device_ref device) {
     EXPECT(pool.stats().live_blocks == 0);
 }
 
-static void *allocate(acre::rmm_resource &resource, size_t bytes) {
-    return resource.allocate(bytes);
+static void *allocate(acre::rmm_resource &resource, size_t bytes, acre_stream stream = nullptr) {
+    return resource.allocate(bytes, rmm::cuda_stream_view(stream));
+}
+
+static void deallocate(acre::rmm_resource &resource, void *p, size_t bytes, acre_stream stream) {
+    resource.deallocate(p, bytes, rmm::cuda_stream_view(stream));
 }
 
 #else
@@ -52,11 +57,28 @@ static void through_the_base_class(acre::device_ref device) {
     EXPECT(pool.stats().live_blocks == 0);
 }
 
-static void *allocate(acre::rmm_resource &resource, size_t bytes) {
-    return resource.allocate(cuda::stream_ref(cudaStream_t(nullptr)), bytes);
+static void *allocate(acre::rmm_resource &resource, size_t bytes, acre_stream stream = nullptr) {
+    return resource.allocate(cuda::stream_ref(stream), bytes);
+}
+
+static void deallocate(acre::rmm_resource &resource, void *p, size_t bytes, acre_stream stream) {
+    resource.deallocate(cuda::stream_ref(stream), p, bytes);
 }
 
 #endif
+
+/* Blocks are freed in the order of the given stream, while work of that stream uses them. */
+static void frees_on_the_given_stream(acre::device_ref device) {
+    acre::pool pool(device);
+    acre::rmm_resource resource(pool);
+    acre::stream stream(device, ACRE_STREAM_NON_BLOCKING);
+    const size_t bytes = 1 << 20;
+    cpp_lag lag(device);
+    void *p = allocate(resource, bytes, stream.get());
+    device.fill(p, 1, bytes, stream);
+    deallocate(resource, p, bytes, stream.get());
+    EXPECT(cpp_freed_in_order(lag, device, pool, p, bytes, stream));
+}
 
 static void throws_as_rmm_does(acre::device_ref device) {
     acre_pool_options options = {};
@@ -76,6 +98,7 @@ static void throws_as_rmm_does(acre::device_ref device) {
 int main() {
     acre::device device("soft");
     through_the_base_class(device);
+    frees_on_the_given_stream(device);
     throws_as_rmm_does(device);
     return failures ? 1 : 0;
 }

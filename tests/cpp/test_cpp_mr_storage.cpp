@@ -11,6 +11,7 @@
 
 #include <acre.h>
 
+#include "cpp_lag.hpp"
 #include "mr_expect.hpp"
 
 /* Elements that need more than the 256 bytes of alignment that every block has. */
@@ -41,6 +42,24 @@ static void allocators_use_their_pool(acre::device_ref device) {
     EXPECT_THROWS(std::bad_alloc, ints.allocate(std::size_t(1) << 50));
 }
 
+/* Blocks are freed in the order of the allocator's stream, while work of that stream uses them. */
+static void allocators_free_on_their_stream(acre::device_ref device) {
+    acre::pool pool(device);
+    acre::stream stream(device, ACRE_STREAM_NON_BLOCKING);
+    const std::size_t bytes = 1 << 20;
+    cpp_lag lag(device);
+    acre::allocator<char> chars(pool, stream);
+    thrust::device_ptr<char> p = chars.allocate(bytes);
+    device.fill(p.get(), 1, bytes, stream);
+    chars.deallocate(p, bytes);
+    EXPECT(cpp_freed_in_order(lag, device, pool, p.get(), bytes, stream));
+    acre::temporary_allocator storage(pool, stream);
+    char *q = storage.allocate(bytes);
+    device.fill(q, 1, bytes, stream);
+    storage.deallocate(q, bytes);
+    EXPECT(cpp_freed_in_order(lag, device, pool, q, bytes, stream));
+}
+
 /* The storage is allocated and freed on the stream of the policy, and on no other: the next request
  * of that stream gets it back at once, while work of the stream is still running. */
 template <class Policy>
@@ -64,6 +83,7 @@ static void storage_follows_the_stream(Policy policy, acre::device_ref device, a
 int main() {
     acre::device device("soft");
     allocators_use_their_pool(device);
+    allocators_free_on_their_stream(device);
     acre::stream stream(device);
     acre::pool one(device), two(device), three(device);
     storage_follows_the_stream(acre::par(one).on(stream), device, one, stream.get());

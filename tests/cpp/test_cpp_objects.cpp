@@ -52,6 +52,21 @@ TEST(error_by_type_is_caught_as_each_base) {
     }
 }
 
+TEST(error_lack_of_memory_addresses_and_limits_is_out_of_memory) {
+    for (acre_status status :
+         {ACRE_E_HOST_MEMORY, ACRE_E_DEVICE_MEMORY, ACRE_E_ADDRESS_SPACE, ACRE_E_LIMIT})
+        CHECK_THROWS(acre::out_of_memory, acre::check(status));
+    for (acre_status status : {ACRE_E_INVALID, ACRE_E_POINTER, ACRE_E_BUSY, ACRE_E_DEVICE_LOST})
+        CHECK_THROWS(acre::call_error, acre::check(status));
+    acre::device device(device_name);
+    try {
+        acre::range range(device, UINT64_MAX);
+        FAIL("no device has that many addresses");
+    } catch (const acre::out_of_memory &e) {
+        CHECK(e.status() == ACRE_E_ADDRESS_SPACE);
+    }
+}
+
 TEST(error_text_has_status_detail_and_report) {
     acre::device device(device_name);
     acre::pool pool(device);
