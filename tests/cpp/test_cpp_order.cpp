@@ -226,7 +226,9 @@ TEST(order_import_is_closed_after_the_work_of_its_stream) {
     char path[64];
     std::snprintf(path, sizeof path, "@acre-cpp-order-%d-%s", int(getpid()), device_name);
     acre::share share(vec.ref(), path);
-    acre::imported import(t.device, path, acre_import_options{}, t.stream);
+    acre_import *handle = nullptr;
+    acre::check(acre_import_open(t.device.get(), path, nullptr, &handle));
+    acre::imported import = acre::imported::adopt(handle, t.stream);
     acre::device_buffer to(t.pool, MIB, t.stream);
     CHECK(t.device.stats().imports == 1);
     cpp_lag lag(t.device);
