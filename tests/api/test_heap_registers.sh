@@ -16,15 +16,14 @@ if [[ ! -x $nvcc ]]; then
     exit 77
 fi
 known=$("$nvcc" --list-gpu-code)
-# table ARCHITECTURE OPTION...: nothing if this nvcc does not know the architecture.
-table() {
-    local arch=$1
-    shift
-    ! grep -qx "sm_$arch" <<<"$known" || "$source/scripts/heap-table" --check --arch "$arch" "$@" "$nvcc" 2>/dev/null
-}
-table 90 --kernel malloc --kernel free --kernel both --kernel "16 pairs"
-table 90 --few-registers --kernel both --kernel live # fits with values of the kernel's own, too
-# `make heap-table ARGS=--check` compiles everything for every architecture, in minutes.
-for arch in 75 120; do
-    table "$arch" --kernel both
+archs=()
+for arch in 75 90 120; do
+    if grep -qx "sm_$arch" <<<"$known"; then
+        archs+=(--arch "$arch")
+    fi
 done
+table() {
+    "$source/scripts/heap-table" --check "${archs[@]}" "$@" "$nvcc" 2>/dev/null
+}
+table --kernel malloc --kernel free --kernel both --kernel "16 pairs"
+table --few-registers --kernel both --kernel live # fits with values of the kernel's own, too
