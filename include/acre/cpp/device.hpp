@@ -213,8 +213,50 @@ class device : public detail::owner<device_ref, detail::close_device> {
     }
 };
 
+namespace detail {
+/* A stream or an event that acre created, with its device: moved, not copied, and destroyed with
+ * its owner. */
+template <class Ref, class Handle, acre_status (*Destroy)(acre_device *, Handle)>
+class device_object {
+  public:
+    device_object(device_object &&other) noexcept
+        : device_(other.device_), handle_(other.release()) {
+    }
+    device_object &operator=(device_object &&other) noexcept {
+        device_object moved(std::move(other));
+        std::swap(device_, moved.device_);
+        std::swap(handle_, moved.handle_);
+        return *this;
+    }
+    ~device_object() {
+        if (handle_)
+            Destroy(device_.get(), handle_);
+    }
+
+    Handle get() const noexcept {
+        return handle_;
+    }
+    operator Ref() const noexcept {
+        return handle_;
+    }
+    device_ref device() const noexcept {
+        return device_;
+    }
+    /* Gives up ownership: the caller destroys the object with the C API. */
+    Handle release() noexcept {
+        return std::exchange(handle_, nullptr);
+    }
+
+  protected:
+    device_object(device_ref device, Handle handle) noexcept : device_(device), handle_(handle) {
+    }
+    device_ref device_;
+    Handle handle_;
+};
+} // namespace detail
+
 /* A stream that acre creates and destroys. Moved from, it is CUDA's legacy stream. */
-class stream {
+class stream : public detail::device_object<stream_ref, acre_stream, acre_stream_destroy> {
   public:
     /* `flags`: ACRE_STREAM_*. */
     explicit stream(device_ref device, uint32_t flags = ACRE_STREAM_DEFAULT)
@@ -232,28 +274,7 @@ class stream {
     static stream adopt(device_ref device, acre_stream handle) noexcept {
         return stream(device, handle);
     }
-    stream(stream &&other) noexcept : device_(other.device_), handle_(other.release()) {
-    }
-    stream &operator=(stream &&other) noexcept {
-        stream moved(std::move(other));
-        std::swap(device_, moved.device_);
-        std::swap(handle_, moved.handle_);
-        return *this;
-    }
-    ~stream() {
-        if (handle_)
-            acre_stream_destroy(device_.get(), handle_);
-    }
 
-    acre_stream get() const noexcept {
-        return handle_;
-    }
-    operator stream_ref() const noexcept {
-        return handle_;
-    }
-    device_ref device() const noexcept {
-        return device_;
-    }
     /* Waits on the host until all work queued on the stream is done. */
     void sync() const {
         acre::check(try_sync().status());
@@ -275,16 +296,10 @@ class stream {
     result<void> try_wait(event_ref event) const noexcept {
         return device_.try_wait(handle_, event);
     }
-    /* Gives up ownership: the caller calls acre_stream_destroy. */
-    acre_stream release() noexcept {
-        return std::exchange(handle_, nullptr);
-    }
 
   private:
-    stream(device_ref device, acre_stream handle) noexcept : device_(device), handle_(handle) {
+    stream(device_ref device, acre_stream handle) noexcept : device_object(device, handle) {
     }
-    device_ref device_;
-    acre_stream handle_;
 };
 
 } // namespace ACRE__CPP_MODE

@@ -8,7 +8,7 @@ namespace acre {
 inline namespace ACRE__CPP_MODE {
 
 /* An event that acre creates and destroys. */
-class event {
+class event : public detail::device_object<event_ref, acre_event, acre_event_destroy> {
   public:
     /* `flags`: ACRE_EVENT_*; elapsed_since needs ACRE_EVENT_TIMING. */
     explicit event(device_ref device, uint32_t flags = ACRE_EVENT_DEFAULT)
@@ -26,28 +26,7 @@ class event {
     static event adopt(device_ref device, acre_event handle) noexcept {
         return event(device, handle);
     }
-    event(event &&other) noexcept : device_(other.device_), handle_(other.release()) {
-    }
-    event &operator=(event &&other) noexcept {
-        event moved(std::move(other));
-        std::swap(device_, moved.device_);
-        std::swap(handle_, moved.handle_);
-        return *this;
-    }
-    ~event() {
-        if (handle_)
-            acre_event_destroy(device_.get(), handle_);
-    }
 
-    acre_event get() const noexcept {
-        return handle_;
-    }
-    operator event_ref() const noexcept {
-        return handle_;
-    }
-    device_ref device() const noexcept {
-        return device_;
-    }
     /* Records the event behind the work queued on a stream so far. */
     void record(stream_ref stream) const {
         acre::check(try_record(stream).status());
@@ -80,16 +59,10 @@ class event {
             return status;
         return milliseconds;
     }
-    /* Gives up ownership: the caller calls acre_event_destroy. */
-    acre_event release() noexcept {
-        return std::exchange(handle_, nullptr);
-    }
 
   private:
-    event(device_ref device, acre_event handle) noexcept : device_(device), handle_(handle) {
+    event(device_ref device, acre_event handle) noexcept : device_object(device, handle) {
     }
-    device_ref device_;
-    acre_event handle_;
 };
 
 } // namespace ACRE__CPP_MODE
