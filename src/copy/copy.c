@@ -15,6 +15,7 @@
 #include "device/driver_status.h"
 #include "space/book.h"
 #include "space/mapped.h"
+#include "space/steps.h"
 
 /* Below these sizes the driver's own copy of pageable memory is as fast or faster, measured on an
  * H200; ACRE_COPY_STAGE_BYTES sets both. */
@@ -51,6 +52,8 @@ static acre_status copy_enter(acre_device *dev, acre_stream stream) {
     acre_status status = acre__device_enter(dev);
     if (status == ACRE_OK)
         status = acre__stream_check(dev, stream);
+    if (status == ACRE_OK)
+        status = acre__step_strays_end(dev); /* of an earlier copy to the same memory */
     if (status == ACRE_OK)
         acre__device_hooks_add(&hooks);
     return status;

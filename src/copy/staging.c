@@ -29,6 +29,7 @@
 #include "copy/stage_part.h"
 #include "device/device.h"
 #include "device/driver_status.h"
+#include "space/steps.h"
 
 enum {
     /* Measured on an H200 with 16 cores (docs/measurements.md): a large copy is fastest in pieces
@@ -328,7 +329,8 @@ static int set_quiet(struct stage_set *set) {
     return is_quiet;
 }
 
-static void set_free(struct stage_set *set) {
+/* Returns 0 if transfers may still be in flight. */
+static int set_free(struct stage_set *set) {
     acre__lock_take(&set->lock);
     set->is_ending = 1;
     for (unsigned i = 0; i < set->lane_count; i++)
@@ -340,9 +342,9 @@ static void set_free(struct stage_set *set) {
     /* Resources that the driver cannot wait for cannot be freed either; they go to limbo below. */
     struct acre__current current;
     const char *what;
-    if (!acre__device_is_lost(set->dev) &&
-        acre__device_push_relaxed(set->dev, &current, &what) == CUDA_SUCCESS) {
-        (void)set_quiet(set);
+    int is_quiet = acre__device_is_lost(set->dev);
+    if (!is_quiet && acre__device_push_relaxed(set->dev, &current, &what) == CUDA_SUCCESS) {
+        is_quiet = set_quiet(set);
         acre__device_pop(set->dev, &current);
     }
     acre__stage_parts_free(set->dev, &set->parts, NULL);
@@ -351,6 +353,7 @@ static void set_free(struct stage_set *set) {
     acre__cond_destroy(&set->cond);
     acre__lock_destroy(&set->lock);
     free(set);
+    return is_quiet;
 }
 
 /* Lanes for a copy: as configured, else one per core up to STAGE_LANES. Under the seeded scheduler
@@ -381,7 +384,7 @@ static struct stage_set *set_make(acre_device *dev, unsigned wanted) {
         set->lane_count += (unsigned)is_made;
     }
     if (!set->lane_count) {
-        set_free(set);
+        (void)set_free(set);
         return NULL;
     }
     for (unsigned i = 1; i < set->lane_count; i++) {
@@ -475,8 +478,8 @@ acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, 
         if (call.code && !set_quiet(set) && !acre__driver_is_sticky(call.code))
             ended = slot_clear(slot);
         acre__lock_give(&slot->lock);
-        if (ended)
-            set_free(ended);
+        if (ended && !set_free(ended))
+            acre__step_stray(dev);
     }
     return acre__device_done(dev, &call, what);
 }
@@ -488,7 +491,7 @@ void acre__staging_drop(acre_device *dev) {
         struct stage_set *set = slot_clear(slot);
         acre__lock_give(&slot->lock);
         if (set)
-            set_free(set);
+            (void)set_free(set); /* streams of the program are ordered after its transfers */
     }
 }
 

@@ -12,6 +12,8 @@
  * without acre. */
 static CUresult mapping_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
     const struct acre__mapping *mapping = (const struct acre__mapping *)item;
+    if (acre__step_strays_end(mapping->chunk->dev))
+        return CUDA_ERROR_NOT_READY; /* limbo tries again */
     CUresult code = drv->cuMemUnmap(mapping->at, mapping->chunk->bytes);
     return code == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : code;
 }

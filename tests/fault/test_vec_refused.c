@@ -1,6 +1,8 @@
 /* Vecs whose memory the driver refuses to unmap, and vecs that other devices use: addresses that
  * must not be reused, and memory that must not be released. */
+#include "acre_soft.h"
 #include "fault_device.h"
+#include "support/rounds.h"
 
 #define CHUNK ((size_t)2 << 20)
 
@@ -116,6 +118,51 @@ TEST(mem_free_waits_for_copies_of_other_devices) {
     api_ok(acre_stream_destroy(devices[1], stream));
     api_ok(acre_close(devices[0]));
     api_ok(acre_close(devices[1]));
+}
+
+/* ---- copies that the driver does not confirm ---- */
+
+/* Copies pageable memory while the driver fails from call `nth` on. Transfers that were queued may
+ * still run when the copy fails, since no wait succeeds. Returns how many calls failed. */
+static uint64_t copies_fail_from(acre_device *device, acre_stream stream, acre_pool *pool,
+                                 const char *from, uint32_t nth) {
+    acre_vec *vec = vec_of(device, 0);
+    char *block;
+    api_ok(acre_pool_alloc(pool, 4 * CHUNK, 0, stream, (void **)&block));
+    fault_on(NULL, nth, ACRE__FAULT_FROM, CUDA_ERROR_OUT_OF_MEMORY);
+    (void)acre_vec_append(vec, from, 4 * CHUNK, stream);
+    (void)acre_copy(device, block, from, 4 * CHUNK, stream);
+    (void)acre_vec_resize(vec, 0, stream);
+    (void)acre_pool_trim(pool, 0);
+    uint64_t fired = fault_off();
+    api_ok(acre_pool_free(pool, block, stream));
+    api_ok(acre_stream_sync(device, stream));
+    api_ok(acre_pool_trim(pool, 0));
+    api_ok(acre_vec_destroy(vec, stream));
+    api_ok(acre_trim(device));
+    api_ok(acre_device_sync(device)); /* nothing wrote to memory that was unmapped */
+    return fired;
+}
+
+/* The device lags, so that transfers of a failed copy run as late as they can. */
+TEST(memory_of_failed_copies_stays_mapped_while_transfers_run) {
+    acre_device *device;
+    acre_stream stream;
+    acre_pool *pool;
+    char *from = calloc(4, CHUNK);
+    assert_non_null(from);
+    api_ok(acre_open("soft", NULL, &device));
+    api_ok(acre_soft_set_lag(device, 1000, 0));
+    api_ok(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &stream));
+    api_ok(acre_pool_create(device, NULL, &pool));
+    uint32_t nth = 1;
+    while (copies_fail_from(device, stream, pool, from, nth))
+        nth += ROUNDS(1, 3);
+    assert_true(nth > 100);
+    api_ok(acre_pool_destroy(pool, NULL, NULL));
+    api_ok(acre_stream_destroy(device, stream));
+    api_ok(acre_close(device));
+    free(from);
 }
 
 /* ---- growing ahead by little ---- */
