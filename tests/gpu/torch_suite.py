@@ -132,8 +132,6 @@ def print_table(results):
                   f"random lengths {figures['frag_seconds']:.2f} s "
                   f"({figures['frag_seconds'] / base.get('frag_seconds', figures['frag_seconds']):.3f} x), "
                   f"peak / live {figures['frag_held_mib'] / max(1, figures['frag_live_mib']):.3f}")
-        elif figures.get("works") is False:
-            print(f"{result['way']:12}{result['case']} does not work: {figures['said']}")
         elif result["case"] == "saver" and figures:
             print(f"{result['way']:12}saver, {figures['gib']} GiB: " + ", ".join(
                 f"{name} {value}" for name, value in figures.items() if name != "gib"))
