@@ -380,7 +380,8 @@ def saver(way):
         keeper.pause()
         figures[f"pause_{turn}_s"] = round(time.perf_counter() - start, 3)
         freed = torch.cuda.mem_get_info()[0] - free
-        check(freed >= SAVED_BYTES + 4 * GIB, f"pause freed {freed} bytes")
+        # Not exactly: the driver may need some of the card for the pinned copies.
+        check(freed >= 0.98 * (SAVED_BYTES + 4 * GIB), f"pause freed {freed} bytes")
         start = time.perf_counter()
         keeper.resume()
         figures[f"resume_{turn}_s"] = round(time.perf_counter() - start, 3)
