@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-ALL_SECONDS = 115  # groups that have not begun by then count as failed
+ALL_SECONDS = 240  # groups that have not begun by then count as failed
 SKIPPED = 77
 MARK = "CHECK "  # begins a line with the result of a check
 
@@ -403,13 +403,13 @@ def jax_under_acre_run():
 
 # Each group: the library, seconds, environment, checks.
 GROUPS = {
-    "cupy": ("cupy", 75, {}, [
+    "cupy": ("cupy", 100, {}, [
         cupy_how, cupy_pair, cupy_results, cupy_streams, cupy_hazard, cupy_destroyed_streams, cupy_threads,
         cupy_out_of_memory, cupy_graph]),
-    "cupy_ptds": ("cupy", 25, {"CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"}, [cupy_per_thread_streams]),
+    "cupy_ptds": ("cupy", 40, {"CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"}, [cupy_per_thread_streams]),
     "numba": ("numba", 30, {"NUMBA_CUDA_MEMORY_MANAGER": "acre.numba"}, [numba_arrays]),
-    "jax": ("jax", 30, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}, [jax_arrays]),
-    "jax_run": ("jax", 60, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "XLA_FLAGS": "--xla_gpu_autotune_level=0"},
+    "jax": ("jax", 60, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}, [jax_arrays]),
+    "jax_run": ("jax", 100, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "XLA_FLAGS": "--xla_gpu_autotune_level=0"},
                 [jax_under_acre_run]),
     "numba_tests": ("numba", 60, {"NUMBA_CUDA_MEMORY_MANAGER": "acre.numba"}, [numba_own_tests]),
 }

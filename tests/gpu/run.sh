@@ -14,7 +14,7 @@
 # tests/gpu/torch_suite.py, with work.py if TORCH_DIR has it.
 set -uo pipefail
 
-areas=(ground kinds grow pool heap plan suspend cuda run python cpp)
+areas=(ground kinds grow pool heap plan suspend cuda run python models cpp)
 AREA_SECONDS=360
 # Time for the rounds of the PyTorch comparison, and the limit for the whole comparison.
 TORCH_SECONDS=280
@@ -124,9 +124,13 @@ area_run() {
     script_step "programs" bash tests/gpu/run_programs.sh "$build"
 }
 
-# Python: CuPy, Numba and JAX on acre, and models of PyTorch with each allocator.
+# Python: CuPy, Numba and JAX on acre.
 area_python() {
     script_step "frameworks" python3 tests/gpu/python_suite.py "$build"
+}
+
+# Models of PyTorch with each allocator. Not in the area python: together they may exceed its time limit.
+area_models() {
     script_step "models" python3 tests/gpu/models/models_compare.py "$build"
 }
 
