@@ -1,6 +1,7 @@
 """torch, CuPy and JAX take memory of a GPU by DLPack and __cuda_array_interface__, without a copy.
 
-Runs on a machine with a GPU, for those of the libraries that are installed:
+Runs on a machine with a GPU, for those of the libraries that are installed. tests/gpu/python_arrays.py runs it without
+pytest:
 
     ACRE_DEVICE=cuda ACRE_REQUIRE_CUDA=1 PYTHONPATH=build/python python3 -m pytest python/tests/test_python_gpu.py
 """
@@ -121,9 +122,9 @@ def test_cupy_streams_and_arrays_are_operands(gpu, cupy):
 
 
 def test_jax_takes_device_memory(gpu):
-    jax = pytest.importorskip("jax")
+    dlpack = pytest.importorskip("jax.dlpack")
     array = gpu.zeros((3, 4), "float32")
-    taken = jax.dlpack.from_dlpack(array)
+    taken = dlpack.from_dlpack(array)
     assert taken.shape == (3, 4) and float(taken.sum()) == 0
     assert taken.unsafe_buffer_pointer() == array.ptr
 

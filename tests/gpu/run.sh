@@ -124,9 +124,10 @@ area_run() {
     script_step "programs" bash tests/gpu/run_programs.sh "$build"
 }
 
-# Python: CuPy, Numba and JAX on acre.
+# Python: CuPy, Numba and JAX on acre, and arrays that they and PyTorch share with it.
 area_python() {
     script_step "frameworks" python3 tests/gpu/python_suite.py "$build"
+    script_step "arrays" python3 tests/gpu/python_arrays.py "$build"
 }
 
 # Models of PyTorch with each allocator. Not in the area python: together they may exceed its time limit.
