@@ -122,11 +122,13 @@ def test_cupy_streams_and_arrays_are_operands(gpu, cupy):
 
 
 def test_jax_takes_device_memory(gpu):
-    dlpack = pytest.importorskip("jax.dlpack")
+    jax, dlpack = pytest.importorskip("jax"), pytest.importorskip("jax.dlpack")
     array = gpu.zeros((3, 4), "float32")
     taken = dlpack.from_dlpack(array)
     assert taken.shape == (3, 4) and float(taken.sum()) == 0
     assert taken.unsafe_buffer_pointer() == array.ptr
+    del taken
+    jax.block_until_ready(jax.numpy.zeros(1))  # threads of JAX let go of the array when its last use is over
 
 
 def test_interface_of_device_memory(gpu):
