@@ -132,9 +132,9 @@ area_python() {
     script_step "models" python3 tests/gpu/models/models_compare.py "$build"
 }
 
-# The C++ API: its tests, which run on the soft device, and Thrust and kernels on the GPU, with figures.
+# The C++ API: its tests and examples, and Thrust and kernels on the GPU, with figures.
 area_cpp() {
-    ctest_step "tests" 'cpp'
+    ctest_step "tests" 'cpp|examples' 'cpp'
     script_step "programs" bash tests/gpu/cpp/cpp_programs.sh "$build"
 }
 
