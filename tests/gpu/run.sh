@@ -16,7 +16,7 @@ set -uo pipefail
 
 areas=(ground kinds grow pool heap plan suspend cuda run python cpp)
 AREA_SECONDS=360
-# The area run starts about 130 programs, and needs more.
+# The area run starts some eighty programs, half of them in Python, and was cut off before.
 RUN_SECONDS=480
 # Time for the rounds of the PyTorch comparison, and the limit for the whole comparison.
 TORCH_SECONDS=280
