@@ -128,10 +128,10 @@ function(acre_test_run name area)
     if(name IN_LIST long_tests)
         set_tests_properties(${name} PROPERTIES COST 100)
     endif()
-    # Tests that only compile kernels may run beside those that use the GPU, and so may one of the two that
-    # take a minute each.
+    # Tests that only compile, or use only soft devices, may run beside those that use the GPU, and so may one of
+    # the two that take a minute each.
     if(ACRE_GPU_TESTS AND area IN_LIST gpu_areas
-        AND NOT name MATCHES "heap_(registers|languages|room_full_order)")
+        AND NOT name MATCHES "heap_(registers|languages|room_full_order)|cpp_(cost|headers|mr_|plain)")
         set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)
     endif()
 endfunction()

@@ -6,7 +6,7 @@
 # The script downloads nothing. Development packages that the machine lacks may be unpacked in .sysroot/
 # at the root of the tree. Skipped tests count as failures, since this machine must have a GPU.
 #
-# An area is a function area_<name> below and a word in `areas`. Its time limit is AREA_SECONDS. It calls
+# An area is a function area_<name> below and a word in `areas`. Its time limit is that of area_seconds. It calls
 # ctest_step, memcheck_step and bench_step; each adds one line to the table.
 #
 # If TORCH_DIR names a folder with work.py and acre_torch.c, the area pool also compares PyTorch on acre
@@ -16,6 +16,8 @@ set -uo pipefail
 
 areas=(ground kinds grow pool heap plan suspend cuda run python models cpp)
 AREA_SECONDS=360
+# The area run starts some eighty programs, half of them in Python, and was cut off before.
+RUN_SECONDS=480
 # Time for the rounds of the PyTorch comparison, and the limit for the whole comparison.
 TORCH_SECONDS=280
 TORCH_MOST_SECONDS=420
@@ -135,9 +137,9 @@ area_models() {
     script_step "models" python3 tests/gpu/models/models_compare.py "$build"
 }
 
-# The C++ API: its tests, which run on the soft device, and Thrust and kernels on the GPU, with figures.
+# The C++ API: its tests and examples, and Thrust and kernels on the GPU, with figures.
 area_cpp() {
-    ctest_step "tests" 'cpp'
+    ctest_step "tests" 'cpp|examples' 'cpp'
     script_step "programs" bash tests/gpu/cpp/cpp_programs.sh "$build"
 }
 
@@ -146,9 +148,11 @@ area_cpp() {
 # row WHAT PASSED FAILED SKIPPED SECONDS: one line of the table, for the current area.
 row() { printf '%-10s %-12s %7s %7s %8s %8s\n' "$area" "$@" >>"$ROWS"; }
 
-# Prints the area's time limit, which is longer if the area includes the PyTorch comparison.
+# Prints the area's time limit, which is longer for programs under `acre run`, and if the area includes the
+# PyTorch comparison.
 area_seconds() {
     case $area in
+    run) echo "$RUN_SECONDS" ;;
     torch) echo "$TORCH_MOST_SECONDS" ;;
     pool) [ -d "${TORCH_DIR:-}" ] && echo $((AREA_SECONDS + TORCH_MOST_SECONDS)) || echo "$AREA_SECONDS" ;;
     *) echo "$AREA_SECONDS" ;;
@@ -232,13 +236,14 @@ sanitizer_step() {
     row "$what" "$passed" "$failed" "$skipped" $((SECONDS - begin))
 }
 
-# script_step WHAT COMMAND...: runs a program whose last line is "passed P failed F skipped S".
+# script_step WHAT COMMAND...: runs a program whose last line is "passed P failed F skipped S". What it prints also
+# goes to build/gpu/AREA-WHAT.log and, if OUT names a folder, there too: it may have figures.
 script_step() {
     local what=$1 begin=$SECONDS log passed failed skipped
     shift
     log=$build/$area-${what// /_}.log
-    "$@" 2>&1 | tee "$log"
-    read -r passed failed skipped < <(sed -n 's/^passed \([0-9]*\) failed \([0-9]*\) skipped \([0-9]*\)$/\1 \2 \3/p' "$log")
+    "$@" 2>&1 | tee "$log" ${OUT:+"$OUT/${log##*/}"}
+    read -r passed failed skipped < <(sed -n 's/^passed \([0-9]*\) failed \([0-9]*\) skipped \([0-9]*\)$/\1 \2 \3/p' "$log" | tail -n 1)
     row "$what" "${passed:-0}" "${failed:-1}" "${skipped:-0}" $((SECONDS - begin))
 }
 

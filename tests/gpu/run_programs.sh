@@ -61,121 +61,6 @@ for options in "" --gate=preload --watch; do
     result "conformance $options" only_freed
 done
 
-# ---- frameworks ----
-
-title frameworks
-
-cat >"$work/use_cupy.py" <<'P'
-import cupy
-a = cupy.arange(1 << 20, dtype=cupy.float32)
-for i in range(20): b = (a * i).sum()
-print(float(b), float(cupy.linalg.norm(cupy.random.RandomState(1).rand(500, 500) @ cupy.eye(500))) > 0)
-cupy.get_default_memory_pool().free_all_blocks()
-P
-cat >"$work/use_torch.py" <<'P'
-import torch
-torch.manual_seed(1)
-x = torch.randn(2048, 2048, device="cuda")
-for i in range(10): x = (x @ x).tanh()
-s = torch.zeros(1000, device="cuda"); one = torch.ones(1000, device="cuda")
-g = torch.cuda.CUDAGraph()
-with torch.cuda.graph(g): s += one
-for i in range(5): g.replay()
-torch.cuda.synchronize(); torch.cuda.empty_cache()
-print(float(x.double().sum()), float(s.sum()))
-P
-cat >"$work/use_nccl.py" <<'P'
-import torch, torch.distributed as dist
-import os
-dist.init_process_group("nccl", init_method=f"file:///tmp/acre-nccl-{os.getpid()}", rank=0, world_size=1, device_id=torch.device("cuda:0"))
-x = torch.arange(1 << 20, device="cuda", dtype=torch.float32)
-dist.all_reduce(x); dist.broadcast(x, 0)
-print(float(x.sum()))
-dist.destroy_process_group()
-P
-cat >"$work/use_jax.py" <<'P'
-import jax, jax.numpy as jnp
-x = jax.random.normal(jax.random.PRNGKey(1), (1024, 1024))
-for i in range(5): x = jnp.tanh(jnp.dot(x, x, precision="highest"))
-print(float(x.sum()))
-P
-# same OUT: the program has printed there what it prints without acre.
-same() { [ -s "$work/native" ] && cmp -s "$work/native" "$1"; }
-options_tried=${TRY_OPTIONS:---ipc=acre --gate=preload --watch --free=defer --limit=40GiB}
-try() { # try NAME MODULE [VARIABLE=VALUE...]
-    local name=$1 program=$work/use_$2.py options module=${2/nccl/torch}
-    if ! python3 -c "import $module" 2>/dev/null; then
-        skipped=$((skipped + 1))
-        echo "$module: not installed"
-        return
-    fi
-    shift 2
-    run env "$@" python3 "$program"
-    cp "$work/out" "$work/native"
-    echo "$name: $(cat "$work/native")"
-    result "$name without acre" test -s "$work/native"
-    # At the same time: most of it is the start of Python.
-    for options in $options_tried; do
-        timeout 100 env "$@" "$acre" run "$options" -- python3 "$program" >"$work/out$options" 2>"$work/err$options" \
-            </dev/null &
-    done
-    wait
-    for options in $options_tried; do
-        cp "$work/out$options" "$work/out"
-        cp "$work/err$options" "$work/err"
-        result "$name $options" same "$work/out$options"
-    done
-}
-# XLA measures which of several kernels is the fastest: results differ in the last bits from run to run.
-export XLA_FLAGS=--xla_gpu_autotune_level=0
-try cupy cupy
-try torch torch
-try "torch without its cache" torch PYTORCH_NO_CUDA_MEMORY_CACHING=1
-try nccl nccl
-try jax jax XLA_PYTHON_CLIENT_MEM_FRACTION=.05
-try "jax, platform" jax XLA_PYTHON_CLIENT_ALLOCATOR=platform XLA_PYTHON_CLIENT_PREALLOCATE=false
-
-# ---- a test suite of others: numba's, of its layer over the driver ----
-
-title numba
-# summary FILE: the outcome of each test, without times and addresses.
-summary() { grep -E '^test.* \.\.\. ' "$1" | sed -E "s/ \.\.\. skipped .*/ ... skipped/" | sort; }
-if python3 -c 'import numba.cuda' 2>/dev/null; then
-    # Its testing module imports the package filecheck, which few of the tests need.
-    if ! python3 -c 'import filecheck' 2>/dev/null; then
-        mkdir "$work/stub"
-        cat >"$work/stub/sitecustomize.py" <<'P'
-import importlib.abc, importlib.machinery, sys
-class Stub(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, name, path, target=None):
-        if name.split(".")[0] == "filecheck":
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
-    def create_module(self, spec): return None
-    def exec_module(self, module): module.__getattr__ = lambda name: type(name, (), {})
-sys.meta_path.append(Stub())
-P
-        export PYTHONPATH=$work/stub
-    fi
-    suite=(timeout 100 python3 -W ignore -m numba.runtests -v numba.cuda.tests.cudadrv)
-    "${suite[@]}" </dev/null >"$work/out" 2>"$work/numba.err" &
-    for options in --ipc=acre --ipc=driver; do
-        "$acre" run $options -- "${suite[@]}" </dev/null >"$work/out$options" 2>"$work/numba.err$options" &
-    done
-    wait
-    tail -n 5 "$work/numba.err"
-    summary "$work/numba.err" >"$work/numba.native"
-    echo "numba: $(grep -c ' \.\.\. ok' "$work/numba.native") tests pass without acre"
-    result "numba's tests without acre" test -s "$work/numba.native"
-    for options in --ipc=acre --ipc=driver; do
-        summary "$work/numba.err$options" >"$work/numba.served"
-        diff "$work/numba.native" "$work/numba.served"
-        result "numba's tests $options" cmp -s "$work/numba.native" "$work/numba.served"
-    done
-else
-    skipped=$((skipped + 1))
-    echo "numba: not installed"
-fi
-
 # ---- tools ----
 
 wait
@@ -234,5 +119,121 @@ for kind in static shared; do
         cat "$work/out"
     done
 done
+
+# ---- frameworks ----
+
+title frameworks
+
+cat >"$work/use_cupy.py" <<'P'
+import cupy
+a = cupy.arange(1 << 20, dtype=cupy.float32)
+for i in range(20): b = (a * i).sum()
+print(float(b), float(cupy.linalg.norm(cupy.random.RandomState(1).rand(500, 500) @ cupy.eye(500))) > 0)
+cupy.get_default_memory_pool().free_all_blocks()
+P
+cat >"$work/use_torch.py" <<'P'
+import torch
+torch.manual_seed(1)
+x = torch.randn(2048, 2048, device="cuda")
+for i in range(10): x = (x @ x).tanh()
+s = torch.zeros(1000, device="cuda"); one = torch.ones(1000, device="cuda")
+g = torch.cuda.CUDAGraph()
+with torch.cuda.graph(g): s += one
+for i in range(5): g.replay()
+torch.cuda.synchronize(); torch.cuda.empty_cache()
+print(float(x.double().sum()), float(s.sum()))
+P
+cat >"$work/use_nccl.py" <<'P'
+import torch, torch.distributed as dist
+import os
+dist.init_process_group("nccl", init_method=f"file:///tmp/acre-nccl-{os.getpid()}", rank=0, world_size=1, device_id=torch.device("cuda:0"))
+x = torch.arange(1 << 20, device="cuda", dtype=torch.float32)
+dist.all_reduce(x); dist.broadcast(x, 0)
+print(float(x.sum()))
+dist.destroy_process_group()
+P
+cat >"$work/use_jax.py" <<'P'
+import jax, jax.numpy as jnp
+x = jax.random.normal(jax.random.PRNGKey(1), (1024, 1024))
+for i in range(5): x = jnp.tanh(jnp.dot(x, x, precision="highest"))
+print(float(x.sum()))
+P
+# same OUT: the program has printed there what it prints without acre.
+same() { [ -s "$work/native" ] && cmp -s "$work/native" "$1"; }
+options_tried=${TRY_OPTIONS:---ipc=acre --gate=preload --watch --free=defer --limit=40GiB}
+try() { # try NAME MODULE [VARIABLE=VALUE...]
+    local name=$1 program=$work/use_$2.py options module=${2/nccl/torch}
+    # To import it would take seconds each time.
+    if ! python3 -c "import importlib.util as u; raise SystemExit(u.find_spec('$module') is None)"; then
+        skipped=$((skipped + 1))
+        echo "$module: not installed"
+        return
+    fi
+    shift 2
+    # At the same time: most of it is the start of Python.
+    timeout 100 env "$@" python3 "$program" >"$work/native" 2>"$work/err" </dev/null &
+    for options in $options_tried; do
+        timeout 100 env "$@" "$acre" run "$options" -- python3 "$program" >"$work/out$options" 2>"$work/err$options" \
+            </dev/null &
+    done
+    wait
+    cp "$work/native" "$work/out"
+    echo "$name: $(cat "$work/native")"
+    result "$name without acre" test -s "$work/native"
+    for options in $options_tried; do
+        cp "$work/out$options" "$work/out"
+        cp "$work/err$options" "$work/err"
+        result "$name $options" same "$work/out$options"
+    done
+}
+# XLA measures which of several kernels is the fastest: results differ in the last bits from run to run.
+export XLA_FLAGS=--xla_gpu_autotune_level=0
+try cupy cupy
+try torch torch
+try "torch without its cache" torch PYTORCH_NO_CUDA_MEMORY_CACHING=1
+try nccl nccl
+try jax jax XLA_PYTHON_CLIENT_MEM_FRACTION=.05
+try "jax, platform" jax XLA_PYTHON_CLIENT_ALLOCATOR=platform XLA_PYTHON_CLIENT_PREALLOCATE=false
+
+# ---- a test suite of others: numba's, of its layer over the driver ----
+
+title numba
+# summary FILE: the outcome of each test, without times and addresses.
+summary() { grep -E '^test.* \.\.\. ' "$1" | sed -E "s/ \.\.\. skipped .*/ ... skipped/" | sort; }
+if python3 -c 'import numba.cuda' 2>/dev/null; then
+    # Its testing module imports the package filecheck, which few of the tests need.
+    if ! python3 -c 'import filecheck' 2>/dev/null; then
+        mkdir "$work/stub"
+        cat >"$work/stub/sitecustomize.py" <<'P'
+import importlib.abc, importlib.machinery, sys
+class Stub(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] == "filecheck":
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+    def create_module(self, spec): return None
+    def exec_module(self, module): module.__getattr__ = lambda name: type(name, (), {})
+sys.meta_path.append(Stub())
+P
+        export PYTHONPATH=$work/stub
+    fi
+    suite=(timeout 100 python3 -W ignore -m numba.runtests -v numba.cuda.tests.cudadrv)
+    "${suite[@]}" </dev/null >"$work/out" 2>"$work/numba.err" &
+    for options in --ipc=acre --ipc=driver; do
+        "$acre" run $options -- "${suite[@]}" </dev/null >"$work/out$options" 2>"$work/numba.err$options" &
+    done
+    wait
+    tail -n 5 "$work/numba.err"
+    summary "$work/numba.err" >"$work/numba.native"
+    echo "numba: $(grep -c ' \.\.\. ok' "$work/numba.native") tests pass without acre"
+    result "numba's tests without acre" test -s "$work/numba.native"
+    for options in --ipc=acre --ipc=driver; do
+        summary "$work/numba.err$options" >"$work/numba.served"
+        diff "$work/numba.native" "$work/numba.served"
+        result "numba's tests $options" cmp -s "$work/numba.native" "$work/numba.served"
+    done
+else
+    skipped=$((skipped + 1))
+    echo "numba: not installed"
+fi
 
 echo "passed $passed failed $failed skipped $skipped"

@@ -7,6 +7,7 @@ Uses PyTorch, CuPy and JAX, and nvcc and CUPTI to count launches that go around 
 printed is "passed P failed F skipped S".
 """
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -183,7 +184,7 @@ def main():
     natives = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, program, variables, gib in CASES:
-            if subprocess.run(["python3", "-c", f"import {program}"], capture_output=True).returncode:
+            if importlib.util.find_spec(program) is None:
                 counts["skipped"] += 1
                 print(f"{program}: not installed")
                 continue

@@ -6,6 +6,7 @@
  * default */
 #include <acre/cpp/memory_resource.hpp>
 #include <acre/cpp/thrust.hpp>
+#include <acre/cpp/vector.hpp>
 
 #include <acre.h>
 
@@ -45,12 +46,14 @@ struct party {
     std::function<double()> round;
 };
 
-/* Medians of alternating rounds, so that a slow phase of the machine meets all parties. The first
+/* Medians of alternating rounds, so that a slow phase of the machine meets all parties. Every other
+ * round has the reverse order: what a party leaves behind may slow down the next one. The first
  * round is a warm-up. */
 static std::vector<double> medians(const std::vector<party> &parties, int rounds) {
     std::vector<std::vector<double>> times(parties.size());
     for (int round = -1; round < rounds; round++)
-        for (size_t i = 0; i < parties.size(); i++) {
+        for (size_t turn = 0; turn < parties.size(); turn++) {
+            size_t i = round % 2 ? parties.size() - 1 - turn : turn;
             double time = parties[i].round();
             if (round >= 0)
                 times[i].push_back(time);
@@ -77,44 +80,61 @@ template <class Pair> static double time_pairs(Pair pair) {
     return (now_ns() - begin) / pairs;
 }
 
+static double pairs_of_resource(acre::device_memory_resource &resource, cudaStream_t stream) {
+    return time_pairs([&] {
+        void *p = resource.allocate(cuda::stream_ref(stream), pair_bytes, 16);
+        resource.deallocate(cuda::stream_ref(stream), p, pair_bytes, 16);
+    });
+}
+
+static double pairs_of_pool(acre_pool *pool, cudaStream_t stream) {
+    return time_pairs([&] {
+        void *p;
+        must(!acre_pool_alloc(pool, pair_bytes, 0, stream, &p), "acre_pool_alloc");
+        must(!acre_pool_free(pool, p, stream), "acre_pool_free");
+    });
+}
+
+static double pairs_of_cuda(cudaStream_t stream) {
+    return time_pairs([&] {
+        void *p;
+        MUST_CUDA(cudaMallocAsync(&p, pair_bytes, stream));
+        MUST_CUDA(cudaFreeAsync(p, stream));
+    });
+}
+
+static double pairs_without_stream(acre::device_memory_resource &resource) {
+    return time_pairs([&] {
+        void *p = resource.allocate_sync(pair_bytes, 16);
+        resource.deallocate_sync(p, pair_bytes, 16);
+    });
+}
+
+/* On three streams: one of acre that is never captured, one of acre that may be, for which acre
+ * asks the driver at each call, and one of the program's own. */
 static std::vector<double> figure_pairs(acre::device_ref device, int rounds) {
-    acre::stream own(device, ACRE_STREAM_NON_BLOCKING);
-    acre_stream stream = own.get();
+    acre::stream never(device, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE);
+    acre::stream maybe(device, ACRE_STREAM_NON_BLOCKING);
+    cudaStream_t own;
+    MUST_CUDA(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
     acre::device_memory_resource resource(device);
     acre_pool *pool = resource.pool().get();
     std::fprintf(stderr, "allocate and free 64 KiB, ns\n");
-    return medians({{"memory_resource",
-                     [&] {
-                         return time_pairs([&] {
-                             void *p = resource.allocate(cuda::stream_ref(stream), pair_bytes, 16);
-                             resource.deallocate(cuda::stream_ref(stream), p, pair_bytes, 16);
-                         });
-                     }},
-                    {"acre_pool_alloc, acre_pool_free",
-                     [&] {
-                         return time_pairs([&] {
-                             void *p;
-                             must(!acre_pool_alloc(pool, pair_bytes, 0, stream, &p),
-                                  "acre_pool_alloc");
-                             must(!acre_pool_free(pool, p, stream), "acre_pool_free");
-                         });
-                     }},
-                    {"cudaMallocAsync, cudaFreeAsync",
-                     [&] {
-                         return time_pairs([&] {
-                             void *p;
-                             MUST_CUDA(cudaMallocAsync(&p, pair_bytes, stream));
-                             MUST_CUDA(cudaFreeAsync(p, stream));
-                         });
-                     }},
-                    {"memory_resource, synchronous",
-                     [&] {
-                         return time_pairs([&] {
-                             void *p = resource.allocate_sync(pair_bytes, 16);
-                             resource.deallocate_sync(p, pair_bytes, 16);
-                         });
-                     }}},
-                   rounds);
+    auto result = medians(
+        {{"memory_resource", [&] { return pairs_of_resource(resource, never.get()); }},
+         {"acre_pool_alloc, acre_pool_free", [&] { return pairs_of_pool(pool, never.get()); }},
+         {"cudaMallocAsync, cudaFreeAsync", [&] { return pairs_of_cuda(never.get()); }},
+         {"memory_resource, synchronous", [&] { return pairs_without_stream(resource); }},
+         {"memory_resource, may be captured",
+          [&] { return pairs_of_resource(resource, maybe.get()); }},
+         {"C, may be captured", [&] { return pairs_of_pool(pool, maybe.get()); }},
+         {"memory_resource, CUDA's stream", [&] { return pairs_of_resource(resource, own); }},
+         {"C, CUDA's stream", [&] { return pairs_of_pool(pool, own); }}},
+        rounds);
+    MUST_CUDA(cudaStreamSynchronize(own));
+    must(!acre_stream_retire(device.get(), own), "acre_stream_retire");
+    MUST_CUDA(cudaStreamDestroy(own));
+    return result;
 }
 
 /* ---- Thrust ---- */
@@ -161,20 +181,48 @@ static std::vector<double> figure_sort(acre::device_ref device, int rounds) {
 
 static const size_t step_bytes = 256u << 20;
 
-static double grow_vec(acre::device_ref device, acre::stream_ref stream, size_t steps) {
+/* The driver clears released memory in the background, and whoever creates memory at once waits for
+ * that: 3 ms a GiB on an H200. */
+static void settle(size_t bytes) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(6 * (bytes >> 30)));
+}
+
+static acre_vec_options grow_options(size_t steps) {
     acre_vec_options options = {};
     options.struct_size = sizeof options;
     options.address_bytes = steps * step_bytes;
     options.chunk_bytes = step_bytes; /* as the bare calls: one chunk for each step */
+    return options;
+}
+
+static double grow_vector(acre::device_ref device, acre::stream_ref stream, size_t steps) {
+    double time = 0;
+    {
+        acre::device_vector<char> vector(device, stream, grow_options(steps));
+        double begin = now_ns();
+        for (size_t i = 1; i <= steps; i++)
+            vector.resize(i * step_bytes);
+        time = now_ns() - begin;
+        MUST_CUDA(cudaMemset(vector.end() - 1, 1, 1));
+        must(vector.ref().info().copied_bytes == 0, "a vector grows in place");
+    }
+    device.trim(); /* the next round creates its chunks again, as the bare calls do */
+    settle(steps * step_bytes);
+    return time / 1e6;
+}
+
+static double grow_vec(acre::device_ref device, acre::stream_ref stream, size_t steps) {
+    acre_vec_options options = grow_options(steps);
     acre_vec *vec = nullptr;
     acre::check(acre_vec_create(device.get(), 1, &options, &vec));
     double begin = now_ns();
     for (size_t i = 1; i <= steps; i++)
-        acre::check(acre_vec_resize(vec, i * step_bytes, stream.get()));
+        must(!acre_vec_resize(vec, i * step_bytes, stream.get()), "acre_vec_resize");
     double time = now_ns() - begin;
     MUST_CUDA(cudaMemset(static_cast<char *>(acre_vec_data(vec)) + steps * step_bytes - 1, 1, 1));
     acre::check(acre_vec_destroy(vec, stream.get()));
-    device.trim(); /* the next round creates its chunks again, as the bare calls do */
+    device.trim();
+    settle(steps * step_bytes);
     return time / 1e6;
 }
 
@@ -201,9 +249,12 @@ static double grow_bare(int ordinal, size_t steps) {
         MUST_DRIVER(cuMemRelease(chunks[i]));
     }
     MUST_DRIVER(cuMemAddressFree(base, steps * step_bytes));
+    settle(steps * step_bytes);
     return time / 1e6;
 }
 
+/* Waits once for each growth, as acre bench grow does: the pool then releases the old arrays.
+ * Without that it may hold all of them, more than the device has. */
 static double grow_copying(cudaStream_t stream, size_t steps) {
     char *data = nullptr;
     double begin = now_ns();
@@ -216,8 +267,8 @@ static double grow_copying(cudaStream_t stream, size_t steps) {
             MUST_CUDA(cudaFreeAsync(data, stream));
         }
         data = larger;
+        MUST_CUDA(cudaStreamSynchronize(stream));
     }
-    MUST_CUDA(cudaStreamSynchronize(stream));
     double time = now_ns() - begin;
     MUST_CUDA(cudaFreeAsync(data, stream));
     MUST_CUDA(cudaStreamSynchronize(stream));
@@ -226,7 +277,13 @@ static double grow_copying(cudaStream_t stream, size_t steps) {
     MUST_CUDA(cudaGetDevice(&device));
     MUST_CUDA(cudaDeviceGetDefaultMemPool(&pool, device));
     MUST_CUDA(cudaMemPoolTrimTo(pool, 0));
+    settle(2 * steps * step_bytes); /* the last two arrays */
     return time / 1e6;
+}
+
+/* An array takes longer than the other cases. */
+static int rounds_of_grow(int rounds) {
+    return (rounds + 2) / 3;
 }
 
 static std::vector<double> figure_grow(acre::device_ref device, int rounds, size_t gib) {
@@ -235,7 +292,8 @@ static std::vector<double> figure_grow(acre::device_ref device, int rounds, size
     const int ordinal = static_cast<int>(device.info().ordinal);
     std::fprintf(stderr, "an array grows to %zu GiB in steps of 256 MiB, ms\n", gib);
     return medians(
-        {{"acre_vec_resize", [&] { return grow_vec(device, stream, steps); }},
+        {{"acre::device_vector", [&] { return grow_vector(device, stream, steps); }},
+         {"acre_vec_resize", [&] { return grow_vec(device, stream, steps); }},
          {"cuMemCreate, cuMemMap, cuMemSetAccess", [&] { return grow_bare(ordinal, steps); }},
          {"cudaMallocAsync and copy", [&] { return grow_copying(stream.get(), steps); }}},
         rounds);
@@ -261,21 +319,25 @@ static void print_table(acre::device_ref device, int rounds, size_t gib,
                 "  \"command\": \"tests/gpu/run.sh cpp\",\n",
                 info.name, info.driver_version / 1000, info.driver_version % 1000 / 10,
                 std::thread::hardware_concurrency(), date, commit ? commit : "");
-    std::printf("  \"note\": \"Medians of %d alternating rounds after a warm-up.\",\n"
-                "  \"columns\": [\"case\", \"acre, C++\", \"acre, C\", \"CUDA\"],\n  \"rows\": [\n",
-                rounds);
+    std::printf(
+        "  \"note\": \"Medians of %d alternating rounds after a warm-up; %d for the array.\",\n"
+        "  \"columns\": [\"case\", \"acre, C++\", \"acre, C\", \"CUDA\"],\n  \"rows\": [\n",
+        rounds, rounds_of_grow(rounds));
     std::printf("    [\"allocate and free 64 KiB, ns\", %.1f, %.1f, %.1f],\n", pair[0], pair[1],
                 pair[2]);
+    std::printf("    [\"the same, the stream may be captured, ns\", %.1f, %.1f, \"\"],\n", pair[4],
+                pair[5]);
+    std::printf("    [\"the same, a stream of CUDA, ns\", %.1f, %.1f, \"\"],\n", pair[6], pair[7]);
     std::printf("    [\"the same, synchronous, ns\", %.1f, \"\", \"\"],\n", pair[3]);
     std::printf("    [\"thrust::sort of 10^7 uint32, us\", %.1f, \"\", %.1f],\n", sort[0], sort[1]);
     std::printf("    [\"the same with par_nosync, us\", %.1f, \"\", \"\"],\n", sort[2]);
     std::printf(
         "    [\"an array grows to %zu GiB in steps of 256 MiB, ms; CUDA: cuMemCreate, cuMemMap\", "
-        "\"\", %.2f, %.2f],\n",
-        gib, grow[0], grow[1]);
+        "%.2f, %.2f, %.2f],\n",
+        gib, grow[0], grow[1], grow[2]);
     std::printf(
-        "    [\"the same, ms; CUDA: cudaMallocAsync and copy\", \"\", %.2f, %.2f]\n  ]\n}\n",
-        grow[0], grow[2]);
+        "    [\"the same, ms; CUDA: cudaMallocAsync and copy\", %.2f, %.2f, %.2f]\n  ]\n}\n",
+        grow[0], grow[1], grow[3]);
 }
 
 int main(int argc, char **argv) {
@@ -290,10 +352,12 @@ int main(int argc, char **argv) {
         MUST_CUDA(cudaFree(nullptr)); /* makes the device's context current */
         std::vector<double> pair = figure_pairs(device, rounds);
         std::vector<double> sort = figure_sort(device, rounds);
-        std::vector<double> grow = figure_grow(device, (rounds + 2) / 3, gib);
+        std::vector<double> grow = figure_grow(device, rounds_of_grow(rounds), gib);
         print_bar("a pair of memory_resource, ns", pair[0], 30);
         print_bar("a pair of memory_resource above the C calls, ns", pair[0] - pair[1], 2);
         print_bar("thrust::sort, share of the time with cudaMalloc", sort[0] / sort[1], 0.9);
+        print_bar("acre::device_vector, share of the time of the bare calls", grow[0] / grow[2],
+                  1.05);
         print_table(device, rounds, gib, pair, sort, grow);
     } catch (const std::exception &error) {
         std::fprintf(stderr, "%s\n", error.what());

@@ -47,7 +47,7 @@ wait
 if built thrust_on_acre; then
     rc=0
     timeout 120 "$work/thrust_on_acre" >"$work/out" </dev/null || rc=$?
-    cat "$work/out"
+    grep -v '^passed ' "$work/out" # the last line of this script is the only one with counts
     # Each of its cases counts.
     read -r right wrong < <(sed -n 's/^passed \([0-9]*\) failed \([0-9]*\) skipped 0$/\1 \2/p' "$work/out")
     passed=$((passed + ${right:-0}))
@@ -72,7 +72,8 @@ fi
 if built cpp_figures; then
     rc=0
     file=$build/cpp-figures.json
-    ACRE_COMMIT=$(git rev-parse --short HEAD 2>/dev/null || true) timeout 240 "$work/cpp_figures" \
+    commit=${ACRE_COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || true)}
+    ACRE_COMMIT=$commit timeout 240 "$work/cpp_figures" \
         "${ROUNDS:-21}" "${GIB:-16}" >"$file" </dev/null || rc=$?
     cat "$file"
     [ $rc -ne 0 ] || python3 -m json.tool "$file" >/dev/null || rc=$?

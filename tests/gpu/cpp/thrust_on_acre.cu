@@ -216,19 +216,29 @@ static void resources(acre::device_ref device) {
     managed.deallocate_sync(shared, sizeof(int));
 }
 
+/* Runs a group of cases. An exception ends this group alone. */
+static void group(const char *name, void (*run)(acre::device_ref), acre::device_ref device) {
+    try {
+        run(device);
+    } catch (const std::exception &error) {
+        std::printf("%s: %s\n", name, error.what());
+        failed++;
+    }
+}
+
 int main() {
     try {
         acre_open_options options = {};
         options.struct_size = sizeof options;
         options.flags = ACRE_OPEN_NO_SOFT;
         acre::device device("cuda", options);
-        resources(device);
-        policies(device);
-        storage_is_of_the_pool(device);
-        nosync_reuses_storage(device);
-        vectors(device);
-        views(device);
-        heaps(device);
+        group("resources", resources, device);
+        group("policies", policies, device);
+        group("storage", storage_is_of_the_pool, device);
+        group("nosync", nosync_reuses_storage, device);
+        group("vectors", vectors, device);
+        group("views", views, device);
+        group("heaps", heaps, device);
     } catch (const std::exception &error) {
         std::printf("%s\n", error.what());
         failed++;
