@@ -6,7 +6,7 @@
 # The script downloads nothing. Development packages that the machine lacks may be unpacked in .sysroot/
 # at the root of the tree. Skipped tests count as failures, since this machine must have a GPU.
 #
-# An area is a function area_<name> below and a word in `areas`. Its time limit is that of area_seconds. It calls
+# An area is a function area_<name> below and a word in `areas`. Its time limit is AREA_SECONDS. It calls
 # ctest_step, memcheck_step and bench_step; each adds one line to the table.
 #
 # If TORCH_DIR names a folder with work.py and acre_torch.c, the area pool also compares PyTorch on acre
@@ -16,8 +16,6 @@ set -uo pipefail
 
 areas=(ground kinds grow pool heap plan suspend cuda run python models cpp)
 AREA_SECONDS=360
-# The area run starts some eighty programs, half of them in Python, and was cut off before.
-RUN_SECONDS=480
 # Time for the rounds of the PyTorch comparison, and the limit for the whole comparison.
 TORCH_SECONDS=280
 TORCH_MOST_SECONDS=420
@@ -148,11 +146,9 @@ area_cpp() {
 # row WHAT PASSED FAILED SKIPPED SECONDS: one line of the table, for the current area.
 row() { printf '%-10s %-12s %7s %7s %8s %8s\n' "$area" "$@" >>"$ROWS"; }
 
-# Prints the area's time limit, which is longer for programs under `acre run`, and if the area includes the
-# PyTorch comparison.
+# Prints the area's time limit, which is longer if the area includes the PyTorch comparison.
 area_seconds() {
     case $area in
-    run) echo "$RUN_SECONDS" ;;
     torch) echo "$TORCH_MOST_SECONDS" ;;
     pool) [ -d "${TORCH_DIR:-}" ] && echo $((AREA_SECONDS + TORCH_MOST_SECONDS)) || echo "$AREA_SECONDS" ;;
     *) echo "$AREA_SECONDS" ;;
