@@ -26,6 +26,7 @@ from ._suspend import Rule, Suspended
 from ._transfer import Registration
 from ._values import DType, Record
 from ._vec import Vec
+from ._vm import Chunk, Granularity, Mapping, Reservation
 from ._watch import (
     Setting,
     Trace,
@@ -42,9 +43,10 @@ from ._watch import (
 )
 
 __all__ = [
-    "AS_NEEDED", "Allocation", "Array", "Block", "Budget", "DType", "Device", "Error", "Event", "Heap", "HeapBlock",
-    "Import", "Leaked", "LiveBlock", "Memory", "OutOfMemory", "Part", "Placed", "Plan", "PlanBlock", "PlanBuffer",
-    "Pool", "Range", "Record", "Registration", "Rule", "Setting", "Share", "SpillableBlock", "Step", "Stream",
-    "Suspended", "Trace", "Vec", "device_count", "export_fds", "export_stats", "heap_header", "oom_report", "open",
-    "retire_stream", "set_log", "set_tag_limit", "settings", "snapshot", "tag", "tags", "trace", "version",
+    "AS_NEEDED", "Allocation", "Array", "Block", "Budget", "Chunk", "DType", "Device", "Error", "Event", "Granularity",
+    "Heap", "HeapBlock", "Import", "Leaked", "LiveBlock", "Mapping", "Memory", "OutOfMemory", "Part", "Placed", "Plan",
+    "PlanBlock", "PlanBuffer", "Pool", "Range", "Record", "Registration", "Reservation", "Rule", "Setting", "Share",
+    "SpillableBlock", "Step", "Stream", "Suspended", "Trace", "Vec", "device_count", "export_fds", "export_stats",
+    "heap_header", "oom_report", "open", "retire_stream", "set_log", "set_tag_limit", "settings", "snapshot", "tag",
+    "tags", "trace", "version",
 ]

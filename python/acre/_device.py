@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._suspend import Suspended
     from ._transfer import Registration
     from ._vec import Vec
+    from ._vm import Chunk, Granularity, Reservation
 
 
 class _State:
@@ -281,6 +282,24 @@ class Device(Closing):
         from ._range import Budget
 
         return Budget(self, limit_bytes)
+
+    def granularity(self, *, kind: str = "device", shareable: bool = False, rdma: bool = False) -> Granularity:
+        """Returns (minimum, recommended): sizes of chunks and addresses of mappings are multiples of the minimum."""
+        from ._vm import granularity
+
+        return granularity(self, kind, shareable, rdma)
+
+    def chunk(self, nbytes: int, **options: Any) -> Chunk:
+        """Creates memory without an address, for Reservation.map(); see acre.Chunk."""
+        from ._vm import Chunk
+
+        return Chunk(self, nbytes, **options)
+
+    def reserve(self, nbytes: int, **options: Any) -> Reservation:
+        """Reserves addresses without memory; see acre.Reservation."""
+        from ._vm import Reservation
+
+        return Reservation(self, nbytes, **options)
 
     def plan(self, **options: Any) -> Plan:
         """Creates a plan; see acre.Plan."""
