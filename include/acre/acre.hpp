@@ -37,5 +37,6 @@
 #include "cpp/unique_ptr.hpp" /* unique_ptr for device memory and for objects in host memory */
 #include "cpp/vec.hpp"        /* arrays that grow in place */
 #include "cpp/vector.hpp"     /* device_vector: a container that grows in place */
+#include "cpp/vm.hpp"         /* virtual memory by hand */
 
 #endif

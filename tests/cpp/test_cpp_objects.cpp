@@ -4,6 +4,7 @@
 #include <acre_soft.h>
 
 #include <type_traits>
+#include <unistd.h>
 #include <utility>
 
 static_assert(!std::is_copy_constructible_v<acre::device>, "owners move");
@@ -152,6 +153,37 @@ TEST(device_copies_and_fills_any_memory) {
     device.trim();
 }
 
+TEST(device_copies_rows) {
+    acre::device device(device_name);
+    acre::stream stream(device, ACRE_STREAM_NON_BLOCKING);
+    acre::memory block(device, ACRE_KIND_DEVICE, 64);
+    const char host[] = "abc-def-ghi-";
+    device.fill(block.data(), '.', 64, stream);
+    device.copy_2d(block.data(), 16, host, 4, 3, 3, stream);
+    std::vector<char> rows = cpp_read(device, static_cast<char *>(block.data()), 64, stream);
+    CHECK(std::string(rows.data(), 5) == "abc.." && std::string(&rows[32], 4) == "ghi.");
+    CHECK(device.try_copy_2d(block.data(), 2, host, 4, 3, 3, stream).status() == ACRE_E_INVALID);
+    CHECK_THROWS(acre::call_error, device.copy_2d(nullptr, 16, host, 4, 3, 3, stream));
+}
+
+TEST(snapshot_writes_a_file) {
+    acre::device device(device_name);
+    acre::memory block(device, ACRE_KIND_DEVICE, 4096);
+    char path[] = "/tmp/acre-cpp-XXXXXX", start[200] = "";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    acre::snapshot(path, device);
+    std::FILE *file = std::fopen(path, "r"); // the snapshot has replaced the empty file
+    std::remove(path);
+    CHECK(file);
+    size_t got = std::fread(start, 1, sizeof start - 1, file);
+    std::fclose(file);
+    CHECK(got > 20 && std::strstr(start, "acre-snapshot/1"));
+    CHECK(acre::try_snapshot("/nowhere/at/all").status() == ACRE_E_SYSTEM);
+    acre::trace_flush(); // without a trace
+}
+
 TEST(stream_and_event_move_and_order_work) {
     acre::device device(device_name);
     uint64_t streams = device.stats().streams_live, events = device.stats().events_live;
@@ -261,6 +293,8 @@ TEST(memory_resize_keeps_contents_and_failure_changes_nothing) {
     CHECK(pinned.size() == 4096);
     acre::memory managed(device, ACRE_KIND_MANAGED, 1 << 20);
     managed.prefetch(ACRE_PLACE_HOST, stream);
+    managed.attach(ACRE_ATTACH_GLOBAL, stream);
+    CHECK(!managed.try_attach(77, stream));
     managed.advise(ACRE_ADVICE_READ_MOSTLY, ACRE_PLACE_DEVICE);
     CHECK(!pinned.try_prefetch(ACRE_PLACE_HOST, stream));
 }

@@ -221,6 +221,8 @@ TEST(suspended_comes_back_at_the_end_of_the_scope) {
     CHECK(!away.get() && moved.get());
     moved.resume();
     CHECK(!moved.get() && device.stats().suspended_bytes == 0);
+    acre::forget_suspended(device);
+    CHECK(!acre::try_forget_suspended(acre::device_ref()));
     pool.deallocate(p, stream);
 }
 

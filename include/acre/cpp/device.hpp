@@ -160,6 +160,15 @@ class device_ref {
     result<void> try_copy_sync(void *to, const void *from, size_t bytes) const noexcept {
         return acre_copy_sync(device_, to, from, bytes);
     }
+    /* Copies rows of `width` bytes that are a pitch apart (acre_copy_2d). */
+    void copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                 size_t rows, stream_ref stream) const {
+        acre::check(try_copy_2d(to, to_pitch, from, from_pitch, width, rows, stream).status());
+    }
+    result<void> try_copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                             size_t width, size_t rows, stream_ref stream) const noexcept {
+        return acre_copy_2d(device_, to, to_pitch, from, from_pitch, width, rows, stream.get());
+    }
     /* Sets bytes of any memory, in stream order (acre_fill). */
     void fill(void *to, uint8_t value, size_t bytes, stream_ref stream) const {
         acre::check(try_fill(to, value, bytes, stream).status());
@@ -214,6 +223,58 @@ class device : public detail::owner<device_ref, detail::close_device> {
 };
 
 namespace detail {
+/* Something of a device that has a size: moved, not copied, and destroyed with its owner. */
+template <class Handle, class Destroy> class sized_owner {
+  public:
+    sized_owner() noexcept = default;
+    sized_owner(sized_owner &&other) noexcept
+        : device_(other.device_), handle_(std::exchange(other.handle_, nullptr)),
+          bytes_(std::exchange(other.bytes_, size_t(0))) {
+    }
+    sized_owner &operator=(sized_owner &&other) noexcept {
+        sized_owner moved(std::move(other));
+        swap(moved);
+        return *this;
+    }
+    ~sized_owner() {
+        reset();
+    }
+
+    size_t size() const noexcept {
+        return bytes_;
+    }
+    device_ref device() const noexcept {
+        return device_;
+    }
+    explicit operator bool() const noexcept {
+        return handle_ != nullptr;
+    }
+    /* Destroys it now. */
+    void reset() noexcept {
+        size_t bytes = bytes_;
+        if (Handle handle = release())
+            Destroy{}(device_, handle, bytes);
+    }
+    /* Gives up ownership: the caller destroys it with the C API. */
+    Handle release() noexcept {
+        bytes_ = 0;
+        return std::exchange(handle_, nullptr);
+    }
+    void swap(sized_owner &other) noexcept {
+        std::swap(device_, other.device_);
+        std::swap(handle_, other.handle_);
+        std::swap(bytes_, other.bytes_);
+    }
+
+  protected:
+    sized_owner(device_ref device, Handle handle, size_t bytes) noexcept
+        : device_(device), handle_(handle), bytes_(bytes) {
+    }
+    device_ref device_;
+    Handle handle_ = nullptr;
+    size_t bytes_ = 0;
+};
+
 /* A stream or an event that acre created, with its device: moved, not copied, and destroyed with
  * its owner. */
 template <class Ref, class Handle, acre_status (*Destroy)(acre_device *, Handle)>

@@ -21,9 +21,17 @@ inline acre_mem_info query_memory(device_ref device, const void *p) {
     return try_query_memory(device, p).value();
 }
 
+namespace detail {
+struct free_memory {
+    void operator()(device_ref device, void *p, size_t) const noexcept {
+        acre_mem_free(device.get(), p);
+    }
+};
+} // namespace detail
+
 /* A block of one kind of memory, freed with the object. The free waits for all work queued on the
  * device, as cudaFree does; pools and device_buffer free in stream order instead. */
-class memory {
+class memory : public detail::sized_owner<void *, detail::free_memory> {
   public:
     memory() noexcept = default;
     /* `flags`: ACRE_MEM_*. */
@@ -42,30 +50,9 @@ class memory {
     static memory adopt(device_ref device, void *p, size_t bytes) noexcept {
         return memory(device, p, bytes);
     }
-    memory(memory &&other) noexcept
-        : device_(other.device_), p_(std::exchange(other.p_, nullptr)),
-          bytes_(std::exchange(other.bytes_, size_t(0))) {
-    }
-    memory &operator=(memory &&other) noexcept {
-        memory moved(std::move(other));
-        swap(moved);
-        return *this;
-    }
-    ~memory() {
-        reset();
-    }
 
     void *data() const noexcept {
-        return p_;
-    }
-    size_t size() const noexcept {
-        return bytes_;
-    }
-    device_ref device() const noexcept {
-        return device_;
-    }
-    explicit operator bool() const noexcept {
-        return p_ != nullptr;
+        return handle_;
     }
     /* Resizes device memory and keeps its contents (acre_mem_realloc). The address may change.
      * After a failure the block is unchanged. */
@@ -74,10 +61,10 @@ class memory {
     }
     result<void> try_resize(size_t bytes, stream_ref stream) noexcept {
         void *moved = nullptr;
-        acre_status status = acre_mem_realloc(device_.get(), p_, bytes, stream.get(), &moved);
+        acre_status status = acre_mem_realloc(device_.get(), handle_, bytes, stream.get(), &moved);
         if (status != ACRE_OK)
             return status;
-        p_ = moved;
+        handle_ = moved;
         bytes_ = bytes;
         return ACRE_OK;
     }
@@ -86,7 +73,7 @@ class memory {
         acre::check(try_set_access(peer, access).status());
     }
     result<void> try_set_access(device_ref peer, acre_access access) const noexcept {
-        return acre_mem_set_access(device_.get(), p_, peer.get(), access);
+        return acre_mem_set_access(device_.get(), handle_, peer.get(), access);
     }
     /* The address at which kernels access the memory (acre_mem_device_pointer). */
     void *device_pointer() const {
@@ -94,7 +81,7 @@ class memory {
     }
     result<void *> try_device_pointer() const noexcept {
         void *p = nullptr;
-        acre_status status = acre_mem_device_pointer(device_.get(), p_, &p);
+        acre_status status = acre_mem_device_pointer(device_.get(), handle_, &p);
         if (status != ACRE_OK)
             return status;
         return p;
@@ -104,39 +91,27 @@ class memory {
         acre::check(try_prefetch(place, stream).status());
     }
     result<void> try_prefetch(uint32_t place, stream_ref stream) const noexcept {
-        return acre_mem_prefetch(device_.get(), p_, bytes_, place, stream.get());
+        return acre_mem_prefetch(device_.get(), handle_, bytes_, place, stream.get());
     }
     /* Advises how managed memory will be used (acre_mem_advise). */
     void advise(acre_advice advice, uint32_t place) const {
         acre::check(try_advise(advice, place).status());
     }
     result<void> try_advise(acre_advice advice, uint32_t place) const noexcept {
-        return acre_mem_advise(device_.get(), p_, bytes_, advice, place);
+        return acre_mem_advise(device_.get(), handle_, bytes_, advice, place);
     }
-    /* Frees the block now. */
-    void reset() noexcept {
-        if (p_)
-            acre_mem_free(device_.get(), std::exchange(p_, nullptr));
-        bytes_ = 0;
+    /* Sets who may use managed memory from now on, in stream order: ACRE_ATTACH_*
+     * (acre_mem_attach). */
+    void attach(uint32_t attach, stream_ref stream) const {
+        acre::check(try_attach(attach, stream).status());
     }
-    /* Gives up ownership: the caller calls acre_mem_free. */
-    void *release() noexcept {
-        bytes_ = 0;
-        return std::exchange(p_, nullptr);
-    }
-    void swap(memory &other) noexcept {
-        std::swap(device_, other.device_);
-        std::swap(p_, other.p_);
-        std::swap(bytes_, other.bytes_);
+    result<void> try_attach(uint32_t attach, stream_ref stream) const noexcept {
+        return acre_mem_attach(device_.get(), handle_, attach, stream.get());
     }
 
   private:
-    memory(device_ref device, void *p, size_t bytes) noexcept
-        : device_(device), p_(p), bytes_(bytes) {
+    memory(device_ref device, void *p, size_t bytes) noexcept : sized_owner(device, p, bytes) {
     }
-    device_ref device_;
-    void *p_ = nullptr;
-    size_t bytes_ = 0;
 };
 
 /* Page-locks memory of the program until the object is destroyed (acre_mem_register). */

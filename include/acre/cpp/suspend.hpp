@@ -87,6 +87,14 @@ class [[nodiscard]] bring {
     stream_ref stream_;
 };
 
+/* Frees the copies that ACRE_SUSPEND_RETAIN left (acre_suspend_forget). */
+inline result<void> try_forget_suspended(device_ref device) noexcept {
+    return acre_suspend_forget(device.get());
+}
+inline void forget_suspended(device_ref device) {
+    acre::check(try_forget_suspended(device).status());
+}
+
 } // namespace ACRE__CPP_MODE
 } // namespace acre
 

@@ -3,8 +3,7 @@
 #define ACRE_CPP_TRACE_HPP
 
 #include "../trace.h"
-#include "error.hpp"
-#include "owner.hpp"
+#include "device.hpp"
 
 namespace acre {
 inline namespace ACRE__CPP_MODE {
@@ -38,6 +37,22 @@ class [[nodiscard]] trace_scope {
 /* Writes a text into the trace. Without a trace it is a no-op. */
 inline void trace_mark(const char *text) noexcept {
     acre_trace_mark(text);
+}
+
+/* Writes the trace to disk, so that it survives a crash of the machine (acre_trace_flush). */
+inline result<void> try_trace_flush() noexcept {
+    return acre_trace_flush();
+}
+inline void trace_flush() {
+    acre::check(try_trace_flush().status());
+}
+
+/* Writes what acre has at this moment to a file (acre_snapshot): on one device, or on all. */
+inline result<void> try_snapshot(const char *path, device_ref device = {}) noexcept {
+    return acre_snapshot(device.get(), path);
+}
+inline void snapshot(const char *path, device_ref device = {}) {
+    acre::check(try_snapshot(path, device).status());
 }
 
 } // namespace ACRE__CPP_MODE
