@@ -32,6 +32,7 @@ enum acre__rank {
     ACRE__RANK_RANGE = 40,     /* address ranges of one device */
     ACRE__RANK_CHUNK = 50,     /* chunk store of one device */
     ACRE__RANK_BOOK = 60,      /* blocks by address */
+    ACRE__RANK_STRAYS = 70,    /* transfers of failed copies: held while acre waits for them */
     ACRE__RANK_SOFT = 80,      /* all state of the soft driver */
     ACRE__RANK_LEAF = 100      /* no other lock is taken while it is held */
 };

@@ -13,9 +13,9 @@
 #include "copy/staging.h"
 #include "device/device.h"
 #include "device/driver_status.h"
+#include "device/strays.h"
 #include "space/book.h"
 #include "space/mapped.h"
-#include "space/steps.h"
 
 /* Below these sizes the driver's own copy of pageable memory is as fast or faster, measured on an
  * H200; ACRE_COPY_STAGE_BYTES sets both. */
@@ -32,12 +32,12 @@ static _Atomic uint64_t leasts[ACRE__DEVICE_SLOTS][2];
 /* ---- devices ---- */
 
 static acre_status copy_trim(acre_device *dev) {
-    acre__staging_drop(dev);
+    acre__staging_drop(dev, 0);
     return ACRE_OK;
 }
 
 static void copy_close(acre_device *dev) {
-    acre__staging_drop(dev);
+    acre__staging_drop(dev, 1);
     for (int i = 0; i < 2; i++)
         acre__store(&leasts[acre__device_index(dev)][i], 0, memory_order_relaxed);
 }
@@ -53,10 +53,14 @@ static acre_status copy_enter(acre_device *dev, acre_stream stream) {
     if (status == ACRE_OK)
         status = acre__stream_check(dev, stream);
     if (status == ACRE_OK)
-        status = acre__step_strays_end(dev); /* of an earlier copy to the same memory */
-    if (status == ACRE_OK)
         acre__device_hooks_add(&hooks);
     return status;
+}
+
+/* Waits for transfers of copies that failed: they may write to the same memory. */
+static acre_status copy_wait_strays(acre_device *dev) {
+    CUresult code = acre__strays_wait();
+    return code ? acre__driver_fail(dev, code, "waiting for transfers of a failed copy") : ACRE_OK;
 }
 
 /* ---- checks ---- */
@@ -402,6 +406,8 @@ static acre_status copy_rows(acre_device *dev, int direction, const struct acre_
                           "large, or a pitch below the row)",
                           r->rows, r->width, r->to_pitch, r->from_pitch);
     int is_over = 0;
+    if ((status = copy_wait_strays(dev)))
+        return status;
     if (!direction)
         status = copy_small(dev, r, stream, &is_over);
     if (status || is_over)
@@ -535,7 +541,8 @@ static acre_status fill(acre_device *device, void *to, uint8_t value, size_t byt
     if (status || !bytes)
         return status;
     const struct side_rows row = {to, bytes, bytes, 1, bytes};
-    if ((status = side_look(device, &row, "destination", &side)))
+    if ((status = side_look(device, &row, "destination", &side)) ||
+        (status = copy_wait_strays(device)))
         return status;
     acre_device *owner = side_owner(device, &side);
     if (!side.is_pageable && !owner)
@@ -586,6 +593,8 @@ acre_status acre__contents_copy(acre_device *dev, uint64_t device, void *host, s
     uint64_t least = 0;
     int is_done = 0;
     acre_status status = stage_least(dev, to_device, &least);
+    if (status == ACRE_OK)
+        status = copy_wait_strays(dev);
     if (status == ACRE_OK && bytes >= least)
         status = acre__staging_copy(dev, &rows, to_device, stream, &is_done);
     if (status || is_done)

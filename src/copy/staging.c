@@ -29,7 +29,7 @@
 #include "copy/stage_part.h"
 #include "device/device.h"
 #include "device/driver_status.h"
-#include "space/steps.h"
+#include "device/strays.h"
 
 enum {
     /* Measured on an H200 with 16 cores (docs/measurements.md): a large copy is fastest in pieces
@@ -63,6 +63,7 @@ struct stage_lane {
     CUstream stream;
     CUevent sent[STAGE_BUFFERS]; /* the buffer's last transfer */
     CUevent finished;            /* all of the lane's transfers of a copy */
+    struct acre__stray stray;    /* the stream, if nobody could wait for it */
     char *buffers;
     size_t buffer_bytes;    /* of each buffer in the last copy */
     int was_used;           /* took part in this copy */
@@ -329,8 +330,8 @@ static int set_quiet(struct stage_set *set) {
     return is_quiet;
 }
 
-/* Returns 0 if transfers may still be in flight. */
-static int set_free(struct stage_set *set) {
+/* No lane is a stray. */
+static void set_free(struct stage_set *set) {
     acre__lock_take(&set->lock);
     set->is_ending = 1;
     for (unsigned i = 0; i < set->lane_count; i++)
@@ -339,12 +340,12 @@ static int set_free(struct stage_set *set) {
     for (unsigned i = 0; i < set->lane_count; i++)
         if (set->lanes[i].has_thread)
             pthread_join(set->lanes[i].thread, NULL);
-    /* Resources that the driver cannot wait for cannot be freed either; they go to limbo below. */
+    /* If the driver refuses to wait, it probably refuses to free as well: limbo keeps the rest. */
     struct acre__current current;
     const char *what;
-    int is_quiet = acre__device_is_lost(set->dev);
-    if (!is_quiet && acre__device_push_relaxed(set->dev, &current, &what) == CUDA_SUCCESS) {
-        is_quiet = set_quiet(set);
+    if (!acre__device_is_lost(set->dev) &&
+        acre__device_push_relaxed(set->dev, &current, &what) == CUDA_SUCCESS) {
+        (void)set_quiet(set);
         acre__device_pop(set->dev, &current);
     }
     acre__stage_parts_free(set->dev, &set->parts, NULL);
@@ -353,7 +354,25 @@ static int set_free(struct stage_set *set) {
     acre__cond_destroy(&set->cond);
     acre__lock_destroy(&set->lock);
     free(set);
-    return is_quiet;
+}
+
+/* ---- strays: transfers that may still run after their copy failed ---- */
+
+static void set_stray(struct stage_set *set) {
+    for (unsigned i = 0; i < set->lane_count; i++) {
+        struct stage_lane *lane = &set->lanes[i];
+        lane->stray.dev = set->dev;
+        lane->stray.stream = lane->stream;
+        if (!acre__load(&lane->stray.is_pending, memory_order_acquire))
+            acre__strays_add(&lane->stray);
+    }
+}
+
+static int set_is_stray(struct stage_set *set) {
+    int is_stray = 0;
+    for (unsigned i = 0; i < set->lane_count; i++)
+        is_stray |= acre__load(&set->lanes[i].stray.is_pending, memory_order_acquire);
+    return is_stray;
 }
 
 /* Lanes for a copy: as configured, else one per core up to STAGE_LANES. Under the seeded scheduler
@@ -384,7 +403,7 @@ static struct stage_set *set_make(acre_device *dev, unsigned wanted) {
         set->lane_count += (unsigned)is_made;
     }
     if (!set->lane_count) {
-        (void)set_free(set);
+        set_free(set);
         return NULL;
     }
     for (unsigned i = 1; i < set->lane_count; i++) {
@@ -443,15 +462,6 @@ static struct stage_set *slot_set(struct stage_slot *slot, acre_device *dev, uns
     return slot->set;
 }
 
-/* Takes the set out of the slot. The caller holds the slot's lock, and frees the set after
- * releasing it. */
-static struct stage_set *slot_clear(struct stage_slot *slot) {
-    struct stage_set *set = slot->set;
-    slot->set = NULL;
-    acre__store(&slot->bytes, 0, memory_order_relaxed);
-    return set;
-}
-
 acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, int to_device,
                                acre_stream stream, int *is_done) {
     struct stage_slot *slot = slot_of(dev, to_device);
@@ -465,33 +475,38 @@ acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, 
     if (acre__device_call_relaxed(dev, &call))
         call.code = dev->drv->cuStreamSynchronize(stream);
     if (!call.status && !call.code) {
-        struct stage_set *ended = NULL;
         acre__lock_take(&slot->lock);
         struct stage_set *set = slot_set(slot, dev, lanes_wanted(dev, threads));
-        if (set) {
+        /* The copy before this one, of another thread, may have left strays. */
+        if (set && !(call.code = acre__strays_wait())) {
             *is_done = 1;
             call.code = set_copy(set, rows, to_device, stream, &what);
         }
-        /* The driver did not confirm that the buffers are idle, so the set is destroyed, which
-         * waits again. The set of a lost device stays until the device is closed; no copy can use
-         * it. */
+        /* No copy uses the set of a lost device; it stays until the device is closed. */
         if (call.code && !set_quiet(set) && !acre__driver_is_sticky(call.code))
-            ended = slot_clear(slot);
+            set_stray(set);
         acre__lock_give(&slot->lock);
-        if (ended && !set_free(ended))
-            acre__step_stray(dev);
     }
     return acre__device_done(dev, &call, what);
 }
 
-void acre__staging_drop(acre_device *dev) {
+void acre__staging_drop(acre_device *dev, int is_closing) {
+    (void)acre__strays_wait();
+    if (is_closing)
+        acre__strays_forget(dev);
     for (int to_device = 0; to_device < 2; to_device++) {
         struct stage_slot *slot = slot_of(dev, to_device);
         acre__lock_take(&slot->lock);
-        struct stage_set *set = slot_clear(slot);
+        struct stage_set *set = slot->set;
+        if (set && set_is_stray(set))
+            set = NULL; /* its buffers may be in use */
+        if (set) {
+            slot->set = NULL;
+            acre__store(&slot->bytes, 0, memory_order_relaxed);
+        }
         acre__lock_give(&slot->lock);
         if (set)
-            (void)set_free(set); /* streams of the program are ordered after its transfers */
+            set_free(set);
     }
 }
 

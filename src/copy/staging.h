@@ -26,8 +26,9 @@ struct acre__rows {
 acre_status acre__staging_copy(acre_device *dev, const struct acre__rows *rows, int to_device,
                                acre_stream stream, int *is_done);
 
-/* Frees the device's sets; waits for copies that use them. */
-void acre__staging_drop(acre_device *dev);
+/* Frees the device's sets; waits for copies that use them. A set whose transfers acre cannot wait
+ * for (device/strays.h) stays, unless the device is closing. */
+void acre__staging_drop(acre_device *dev, int is_closing);
 
 /* Pinned bytes that the device's sets hold. */
 size_t acre__staging_bytes(acre_device *dev);

@@ -40,10 +40,6 @@ struct acre_device {
     /* 1: a suspend is at work, and pools allocate nothing (pool/pool_suspend.h). */
     _Atomic uint32_t is_suspending;
 
-    /* Failed copies whose transfers may still run, outside the order of every stream, and how many
-     * of them acre has waited for since (space/steps.h). */
-    _Atomic uint32_t strays, strays_ended;
-
     _Atomic uint64_t users; /* bits by device number: devices whose work may use this memory */
 
     _Atomic uint32_t open_count; /* opens not yet closed; changed under the registry lock */

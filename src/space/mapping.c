@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "device/strays.h"
 #include "space/mapped.h"
 #include "space/range.h"
 #include "watch/trace.h"
@@ -12,9 +13,10 @@
  * without acre. */
 static CUresult mapping_give_back(const struct acre__driver *drv, struct acre__limbo_item *item) {
     const struct acre__mapping *mapping = (const struct acre__mapping *)item;
-    if (acre__step_strays_end(mapping->chunk->dev))
-        return CUDA_ERROR_NOT_READY; /* limbo tries again */
-    CUresult code = drv->cuMemUnmap(mapping->at, mapping->chunk->bytes);
+    CUresult code = acre__strays_wait();
+    if (code)
+        return code;
+    code = drv->cuMemUnmap(mapping->at, mapping->chunk->bytes);
     return code == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : code;
 }
 

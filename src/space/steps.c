@@ -2,18 +2,18 @@
  * current and captures of the program left alone.
  *
  * Relies on: the device for the context, driver_status for codes, limbo for the one block that
- * acre__step_quiesce allocates. State: the device's counts of strays, atomic. No locks but the
- * device's, inside limbo. */
+ * acre__step_quiesce allocates. No state, and no locks but the device's, inside limbo, and that of
+ * the strays. */
 #include "space/steps.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/atomic.h"
 #include "base/status.h"
 #include "device/device.h"
 #include "device/driver_status.h"
+#include "device/strays.h"
 #include "watch/probes.h"
 #include "watch/trace.h"
 
@@ -191,12 +191,12 @@ acre_status acre__step_map(acre_device *dev, uint64_t address, size_t bytes,
 
 acre_status acre__step_unmap(acre_device *dev, uint64_t address, size_t bytes) {
     struct acre__current call;
-    acre_status strays = acre__step_strays_end(dev);
-    if (strays)
-        return strays;
-    if (acre__device_call_relaxed(dev, &call))
+    const char *what = "waiting for transfers of a failed copy";
+    if (acre__device_call_relaxed(dev, &call) && !(call.code = acre__strays_wait())) {
+        what = "cuMemUnmap";
         call.code = dev->drv->cuMemUnmap(address, bytes);
-    acre_status status = acre__device_done(dev, &call, "cuMemUnmap");
+    }
+    acre_status status = acre__device_done(dev, &call, what);
     if (status == ACRE_OK && acre__trace_is_on())
         acre__trace_chunk(ACRE__TRACE_CHUNK_UNMAP, address, bytes);
     return status;
@@ -294,19 +294,4 @@ acre_status acre__step_quiesce_users(acre_device *dev) {
             !acre__device_is_lost(other))
             status = acre__step_quiesce(other);
     return status;
-}
-
-/* Strays that appear during the wait are not counted as ended. */
-acre_status acre__step_strays_end(acre_device *dev) {
-    uint32_t strays = acre__load(&dev->strays, memory_order_acquire);
-    if (strays == acre__load(&dev->strays_ended, memory_order_relaxed))
-        return ACRE_OK;
-    acre_status status = acre__step_quiesce(dev);
-    if (status == ACRE_OK)
-        acre__store(&dev->strays_ended, strays, memory_order_release);
-    return status;
-}
-
-void acre__step_stray(acre_device *dev) {
-    acre__fetch_add(&dev->strays, 1, memory_order_release);
 }

@@ -46,7 +46,8 @@ acre_status acre__step_address_free(acre_device *dev, uint64_t address, size_t b
 /* Maps a whole chunk. */
 acre_status acre__step_map(acre_device *dev, uint64_t address, size_t bytes,
                            CUmemGenericAllocationHandle handle);
-/* Unmaps whole mappings. The caller has waited for every use of them but strays. */
+/* Unmaps whole mappings. The caller has waited for every use of them; strays
+ * (device/strays.h) are waited for here. */
 acre_status acre__step_unmap(acre_device *dev, uint64_t address, size_t bytes);
 
 acre_status acre__step_access(acre_device *dev, uint64_t address, size_t bytes,
@@ -63,11 +64,5 @@ acre_status acre__step_quiesce(acre_device *dev);
 /* As acre__step_quiesce, and also waits for devices whose work may use this device's memory
  * (acre__device_note_user). */
 acre_status acre__step_quiesce_users(acre_device *dev);
-
-/* Strays are transfers of a copy that failed when the driver refused to wait for them, too. They
- * may still run, and no stream of the program is ordered after them. acre__step_strays_end waits
- * for them, without a driver call if there are none. Unmaps and copies do so first. */
-void acre__step_stray(acre_device *dev);
-acre_status acre__step_strays_end(acre_device *dev);
 
 #endif
