@@ -12,9 +12,9 @@ extern "C" {
  * memory, map chunks to the addresses, and set access. The rest of acre uses the same calls. Use
  * these if the rest of acre does not offer what you need.
  *
- * No call waits for queued work: do not unmap memory that work still uses. A call that the driver
- * refuses changes nothing and can be repeated. The last close of a device undoes everything that is
- * left. */
+ * Only acre_vm_unmap_sync waits for queued work: do not unmap memory that work still uses. A call
+ * that the driver refuses changes nothing and can be repeated. The last close of a device undoes
+ * everything that is left. */
 typedef struct acre_vm_chunk acre_vm_chunk;
 
 #define ACRE_VM_HOST 1u      /* host memory instead of device memory */
@@ -68,6 +68,11 @@ ACRE_API acre_status acre_vm_map(acre_device *device, void *address, acre_vm_chu
  * Returns ACRE_E_INTERIOR if the range contains only a part of a mapping, ACRE_E_POINTER where
  * nothing is mapped. */
 ACRE_API acre_status acre_vm_unmap(acre_device *device, void *address, size_t bytes);
+
+/* As acre_vm_unmap, after a wait for all work queued on the device and on devices that have access
+ * to its memory. Captures are not disturbed; a captured graph that uses the memory must not run
+ * afterwards. */
+ACRE_API acre_status acre_vm_unmap_sync(acre_device *device, void *address, size_t bytes);
 
 /* Gives `peer`, or the host if `peer` is NULL, access to one or more whole mappings, or takes it
  * away.

@@ -675,6 +675,7 @@ FUNCTIONS = {
     "acre_vm_address_free": (c_int, [c_void_p, c_void_p]),
     "acre_vm_map": (c_int, [c_void_p, c_void_p, c_void_p]),
     "acre_vm_unmap": (c_int, [c_void_p, c_void_p, c_size_t]),
+    "acre_vm_unmap_sync": (c_int, [c_void_p, c_void_p, c_size_t]),
     "acre_vm_set_access": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_int]),
     "acre_vm_get_access": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(c_int)]),
     "acre_trace_start": (c_int, [c_char_p, POINTER(acre_trace_options)]),

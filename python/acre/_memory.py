@@ -168,6 +168,9 @@ class Memory:
             check(lib().acre_device_sync(self.device.handle))
             return 0
 
+    def _must_allow(self, writable: bool) -> None:
+        """Raises BufferError if the device or the host may not access memory that it should be able to access."""
+
     # ---- exports ----
 
     def _root(self) -> Memory:
@@ -364,6 +367,9 @@ class Array(Memory):
         super().__init__(owner.device, owner.kind, owner.stream)
         self.owner = owner
         self._dtype, self._shape, self._offset = kind, dims, start
+
+    def _must_allow(self, writable: bool) -> None:
+        self.owner._must_allow(writable)
 
     def _root(self) -> Memory:
         return self.owner._root()

@@ -49,6 +49,7 @@ class Place:
         self._view: Optional[_PyBuffer] = None
         self.nbytes: Optional[int] = None
         if isinstance(operand, Memory):
+            operand._must_allow(writable)
             self.address, self.nbytes = operand.ptr, operand.nbytes
         elif isinstance(operand, int) and not isinstance(operand, bool):
             self.address = size(operand, what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from typing import List, NamedTuple, Optional
 
@@ -37,8 +38,8 @@ def granularity(device: Device, kind: str, shareable: bool, rdma: bool) -> Granu
 class Chunk(Handle):
     """Physical memory without an address. `nbytes` is rounded up to the granularity.
 
-    Options: kind ("device" or "pinned"), shareable (export_fd works), rdma. With `fd` it is the memory that another
-    process exported, and `nbytes` must be the size of the chunk there.
+    Options: kind ("device" or "pinned"), shareable (export_fd works), rdma. fd: imports memory that another process
+    exported; `nbytes` must be the size of the chunk there.
     """
 
     def __init__(
@@ -61,7 +62,8 @@ class Chunk(Handle):
         else:
             check(lib().acre_vm_import(device.handle, size(fd, "fd", 2**31 - 1), nbytes, ctypes.byref(made)))
         self._handle = made.value
-        self.kind, self.nbytes = kind, real.value
+        self.nbytes = real.value
+        self._kind = kind if fd is None else None
 
     def _destroy(self, handle: int) -> None:
         check(lib().acre_vm_release(self.device.handle, handle))
@@ -85,6 +87,7 @@ class Reservation(Handle):
 
     def __init__(self, device: Device, nbytes: int, *, alignment: int = 0, hint: int = 0) -> None:
         super().__init__(device)
+        self._is_abandoned = False
         made, real = ctypes.c_void_p(), ctypes.c_size_t()
         check(
             lib().acre_vm_reserve(
@@ -102,13 +105,18 @@ class Reservation(Handle):
     def _destroy(self, handle: int) -> None:
         check(lib().acre_vm_address_free(self.device.handle, handle))
 
+    def __del__(self) -> None:
+        # In a cycle this may run before the mappings' finalizers. Then the last of them frees the addresses.
+        self._is_abandoned = True
+        super().__del__()
+
     @property
     def ptr(self) -> int:
         return self.handle
 
     def map(self, chunk: Chunk, offset: int = 0, access: str = "read_write") -> Mapping:
-        """Maps a whole chunk `offset` bytes after `ptr`, and gives the device access; the host, too, if the chunk is
-        of host memory. access="none": nobody has access before set_access()."""
+        """Maps a whole chunk `offset` bytes after `ptr`, and gives access to the device, and to the host if the chunk
+        is host memory. access="none": nobody has access before set_access()."""
         if not isinstance(chunk, Chunk):
             raise TypeError(f"chunk must be an acre.Chunk, not {type(chunk).__name__}")
         choice(access, ACCESSES, "access")
@@ -116,33 +124,42 @@ class Reservation(Handle):
         try:
             if access != "none":
                 mapping.set_access(self.device, access)
-            if access != "none" and mapping.kind in HOST_KINDS:
+            if access != "none" and chunk._kind in HOST_KINDS:
                 mapping.set_access(None, access)
         except Error:
-            mapping.free()
+            with contextlib.suppress(Error):
+                mapping.free()
             raise
         return mapping
 
 
 class Mapping(OwnedMemory):
-    """A chunk at addresses of a reservation. free() unmaps it, after all work of the device."""
+    """A chunk at addresses of a reservation. free() unmaps it, after all work of the device and of devices with access
+    to its memory. The host has no access to chunks of host memory that were imported."""
 
     def __init__(self, reservation: Reservation, chunk: Chunk, ptr: int) -> None:
-        check(lib().acre_vm_map(reservation.device.handle, ptr, chunk.handle))
-        super().__init__(reservation.device, ptr, chunk.nbytes, chunk.kind, None)
+        device = reservation.device
+        check(lib().acre_vm_map(device.handle, ptr, chunk.handle))
+        super().__init__(device, ptr, chunk.nbytes, chunk._kind or "device", None)
         self.reservation = reservation
+        if chunk._kind is None:
+            self.kind = device.query(ptr).kind
 
     def _free(self, ptr: int, stream: int) -> int:
-        status = lib().acre_device_sync(self.device.handle)
-        return status or lib().acre_vm_unmap(self.device.handle, ptr, self.nbytes)
+        status = lib().acre_vm_unmap_sync(self.device.handle, ptr, self.nbytes)
+        if self.reservation._is_abandoned:
+            with contextlib.suppress(Error):
+                self.reservation.close()
+        return status
 
     def set_access(self, peer: Optional[Device], access: str = "read_write") -> None:
         """Sets the access of a device, or of the host (None): "none", "read" or "read_write"."""
         number = choice(access, ACCESSES, "access")
-        if access != "read_write":
-            self._must_be_free("take access away")
         other = None if peer is None else peer.handle
-        check(lib().acre_vm_set_access(self.device.handle, self.ptr, self.nbytes, other, number))
+        with Exports.lock:
+            if access != "read_write":
+                self._must_be_free("take access away")
+            check(lib().acre_vm_set_access(self.device.handle, self.ptr, self.nbytes, other, number))
 
     def get_access(self, peer: Optional[Device]) -> str:
         """Returns the access of a device, or of the host (None)."""
@@ -151,7 +168,13 @@ class Mapping(OwnedMemory):
         check(lib().acre_vm_get_access(self.device.handle, self.ptr, other, ctypes.byref(found)))
         return next(name for name, number in ACCESSES.items() if number == found.value)
 
+    def _must_allow(self, writable: bool) -> None:
+        parties = [(self.device, self.device.name)] + ([(None, "the host")] if self.kind in HOST_KINDS else [])
+        for party, name in parties:
+            access = self.get_access(party)
+            if access == "none" or (writable and access == "read"):
+                raise BufferError(f"{name} has the access {access!r} to this mapping; see set_access")
+
     def _exports_of(self) -> List[Exports]:
-        if self.kind in HOST_KINDS and self.get_access(None) != "read_write":
-            raise BufferError("the host cannot write to this mapping: call set_access(None) first")
+        self._must_allow(True)
         return super()._exports_of()

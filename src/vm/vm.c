@@ -9,7 +9,8 @@
  *
  * One lock guards the records of all devices. It is held during steps on objects that have a
  * record, so that the records agree with the driver; create, import and reserve run without it. No
- * step waits for queued work. On a lost device, functions that release only update the records. */
+ * step waits for queued work with the lock held. On a lost device, functions that release only
+ * update the records. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -543,6 +544,24 @@ static acre_status vm_unmap(acre_device *device, void *address, size_t bytes) {
 
 acre_status acre_vm_unmap(acre_device *device, void *address, size_t bytes) {
     return acre__in_call(vm_unmap(device, address, bytes), "acre_vm_unmap");
+}
+
+static acre_status vm_unmap_sync(acre_device *device, void *address, size_t bytes) {
+    acre_status status = acre__device_enter_books(device);
+    if (status || (status = vm_check_bytes(address, bytes, "acre_vm_unmap_sync")))
+        return status;
+    acre__lock_take(&vm.lock);
+    status = vm_cover(device, (uintptr_t)address, bytes, "acre_vm_unmap_sync");
+    acre__lock_give(&vm.lock);
+    if (status == ACRE_OK && !acre__device_is_lost(device))
+        status = acre__step_quiesce_users(device);
+    if (status && !acre__device_is_lost(device)) /* a lost device has no work in flight */
+        return status;
+    return vm_unmap(device, address, bytes);
+}
+
+acre_status acre_vm_unmap_sync(acre_device *device, void *address, size_t bytes) {
+    return acre__in_call(vm_unmap_sync(device, address, bytes), "acre_vm_unmap_sync");
 }
 
 /* ---- access ---- */

@@ -375,10 +375,12 @@ API_TEST(unmap_takes_whole_mappings_and_cuts_none) {
     };
     for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
         api_expect(acre_vm_unmap(device, at + tries[i].from, tries[i].bytes), tries[i].wanted);
+        api_expect(acre_vm_unmap_sync(device, at + tries[i].from, tries[i].bytes), tries[i].wanted);
         api_expect(set_access(device, at + tries[i].from, tries[i].bytes, ACRE_ACCESS_NONE),
                    tries[i].wanted);
     }
     api_expect(acre_vm_unmap(device, NULL, unit), ACRE_E_NULL);
+    api_expect(acre_vm_unmap_sync(device, NULL, unit), ACRE_E_NULL);
     api_expect(set_access(device, NULL, unit, ACRE_ACCESS_NONE), ACRE_E_NULL);
     assert_int_equal(api_stats(device).driver_refusals, 0);
     /* All mappings are unchanged. */
@@ -554,6 +556,7 @@ TEST(every_function_refuses_what_is_no_device) {
         api_expect(acre_vm_release(bad[i], chunk), wanted);
         api_expect(acre_vm_map(bad[i], address, chunk), wanted);
         api_expect(acre_vm_unmap(bad[i], address, 1), wanted);
+        api_expect(acre_vm_unmap_sync(bad[i], address, 1), wanted);
         api_expect(acre_vm_address_free(bad[i], address), wanted);
         api_expect(acre_vm_set_access(bad[i], address, 1, NULL, ACRE_ACCESS_READ), wanted);
         api_expect(acre_vm_get_access(bad[i], address, NULL, &access), wanted);

@@ -3,6 +3,7 @@
  * expected status, no output, everything unchanged, the caller's context and capture mode
  * untouched. The same call works once the driver does, and at the end all memory is free. Further
  * tests: acre_close, lost devices, and devices without virtual memory. */
+#include "acre_soft.h"
 #include "api/api_memory.h"
 #include "device/device.h"
 #include "fault_counted.h"
@@ -325,6 +326,56 @@ TEST(device_without_memory_by_hand_says_so) {
     }
 }
 
+/* Its wait allocates and frees, and a free that the driver refuses goes to limbo. */
+TEST(unmap_sync_bears_every_refusal) {
+    for (API_EACH(name)) {
+        struct things t;
+        uint64_t fired = 1;
+        uint32_t nth = 1;
+        things_begin(&t, name);
+        for (; fired; nth++) {
+            map_two_open(&t);
+            fault_on(NULL, nth, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
+            acre_status status = acre_vm_unmap_sync(t.device, t.at, 2 * t.unit);
+            fired = fault_off();
+            if (status) {
+                assert_int_equal(fired, 1);
+                unmap_none(&t);
+                api_ok(acre_vm_unmap_sync(t.device, t.at, 2 * t.unit));
+            }
+            map_none(&t);
+            api_ok(acre_trim(t.device));
+            assert_int_equal(api_stats(t.device).limbo_count, 0);
+        }
+        assert_true(nth > 3);
+        things_end(&t);
+    }
+}
+
+TEST(unmap_sync_waits_and_leaves_captures_alone) {
+    struct things t;
+    acre_stream stream, captured;
+    CUgraph graph = NULL;
+    things_begin(&t, "soft");
+    const struct acre__driver *raw = fault_raw("soft");
+    api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &stream));
+    api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &captured));
+    map_two_open(&t);
+    api_ok(acre_soft_set_lag(t.device, 1000, 0));
+    api_ok(acre_fill(t.device, t.at, 1, 2 * t.unit, stream));
+    api_expect(acre_stream_query(t.device, stream), ACRE_E_NOT_READY);
+    fault_push("soft");
+    assert_int_equal(raw->cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+    api_ok(acre_vm_unmap_sync(t.device, t.at, 2 * t.unit));
+    assert_int_equal(raw->cuStreamEndCapture(captured, &graph), 0);
+    fault_pop("soft");
+    api_ok(acre_stream_sync(t.device, stream)); /* the fill did not find its memory gone */
+    api_ok(acre_soft_set_lag(t.device, 0, 0));
+    api_ok(acre_stream_destroy(t.device, captured));
+    api_ok(acre_stream_destroy(t.device, stream));
+    things_end(&t);
+}
+
 /* The memory was destroyed with the context; releasing it only updates acre's records. */
 TEST(lost_device_keeps_books_only) {
     struct api_heard heard = {.area = "vm"};
@@ -345,7 +396,8 @@ TEST(lost_device_keeps_books_only) {
         api_ok(acre_vm_release(t.device, t.chunk));
         api_expect(acre_vm_release(t.device, t.chunk), ACRE_E_HANDLE);
         api_expect(acre_vm_address_free(t.device, t.at), ACRE_E_BUSY);
-        api_ok(unmap(&t));
+        api_ok(acre_vm_unmap_sync(t.device, t.at, t.unit));
+        api_ok(acre_vm_unmap(t.device, t.at + t.unit, t.unit));
         api_expect(unmap(&t), ACRE_E_POINTER);
         api_ok(acre_vm_address_free(t.device, t.at));
         heard.count = 0;

@@ -223,7 +223,7 @@ class device : public detail::owner<device_ref, detail::close_device> {
 };
 
 namespace detail {
-/* Something of a device that has a size: moved, not copied, and destroyed with its owner. */
+/* A resource of a device, with its size: moved, not copied, and destroyed with its owner. */
 template <class Handle, class Destroy> class sized_owner {
   public:
     sized_owner() noexcept = default;

@@ -37,12 +37,11 @@ struct free_vm_addresses {
         acre_vm_address_free(device.get(), p);
     }
 };
-/* acre_vm_unmap does not wait. Without the wait a mapping that work still uses stays until the
- * device closes. */
+/* Marks private constructors, so that no other arguments fit them. */
+struct adopted {};
 struct unmap_vm {
     void operator()(device_ref device, void *p, size_t bytes) const noexcept {
-        if (acre_device_sync(device.get()) == ACRE_OK)
-            acre_vm_unmap(device.get(), p, bytes);
+        acre_vm_unmap_sync(device.get(), p, bytes);
     }
 };
 } // namespace detail
@@ -62,7 +61,7 @@ class vm_chunk : public detail::sized_owner<acre_vm_chunk *, detail::release_vm_
         acre_status status = acre_vm_create(device.get(), bytes, flags, &handle, &real);
         if (status != ACRE_OK)
             return status;
-        return vm_chunk(handle, real, device);
+        return vm_chunk(detail::adopted(), device, handle, real);
     }
     /* The memory behind a descriptor that another process exported; `bytes` is its size there. The
      * caller still owns the descriptor. */
@@ -74,7 +73,7 @@ class vm_chunk : public detail::sized_owner<acre_vm_chunk *, detail::release_vm_
         acre_status status = acre_vm_import(device.get(), fd, bytes, &handle);
         if (status != ACRE_OK)
             return status;
-        return vm_chunk(handle, bytes, device);
+        return vm_chunk(detail::adopted(), device, handle, bytes);
     }
     acre_vm_chunk *get() const noexcept {
         return handle_;
@@ -92,7 +91,7 @@ class vm_chunk : public detail::sized_owner<acre_vm_chunk *, detail::release_vm_
     }
 
   private:
-    vm_chunk(acre_vm_chunk *handle, size_t bytes, device_ref device) noexcept
+    vm_chunk(detail::adopted, device_ref device, acre_vm_chunk *handle, size_t bytes) noexcept
         : sized_owner(device, handle, bytes) {
     }
 };
@@ -113,30 +112,31 @@ class vm_addresses : public detail::sized_owner<void *, detail::free_vm_addresse
         acre_status status = acre_vm_reserve(device.get(), bytes, alignment, hint, &address, &real);
         if (status != ACRE_OK)
             return status;
-        return vm_addresses(address, real, device);
+        return vm_addresses(detail::adopted(), device, address, real);
     }
     void *data() const noexcept {
         return handle_;
     }
 
   private:
-    vm_addresses(void *address, size_t bytes, device_ref device) noexcept
+    vm_addresses(detail::adopted, device_ref device, void *address, size_t bytes) noexcept
         : sized_owner(device, address, bytes) {
     }
 };
 
-/* A chunk at addresses. The destructor unmaps it, after a wait for all work of the device. Nobody
- * has access before set_access. */
+/* A chunk at addresses. Nobody has access before set_access. The destructor unmaps it, after a wait
+ * for all work of the device, and of devices with access to its memory. */
 class [[nodiscard]] vm_mapping : public detail::sized_owner<void *, detail::unmap_vm> {
   public:
     vm_mapping() noexcept = default;
     /* Maps the whole chunk `offset` bytes after the first address. */
-    vm_mapping(const vm_addresses &addresses, size_t offset, const vm_chunk &chunk)
+    [[nodiscard]] vm_mapping(const vm_addresses &addresses, size_t offset, const vm_chunk &chunk)
         : vm_mapping(try_map(addresses, offset, chunk).value()) {
     }
     static result<vm_mapping> try_map(const vm_addresses &addresses, size_t offset,
                                       const vm_chunk &chunk) noexcept {
-        void *address = static_cast<char *>(addresses.data()) + offset;
+        void *address =
+            reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(addresses.data()) + offset);
         device_ref device = addresses.device();
         acre_status status = acre_vm_map(device.get(), address, chunk.get());
         if (status != ACRE_OK)
