@@ -12,7 +12,7 @@ SUITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "numba_suite.py
 SOFT = os.path.join(os.environ.get("ACRE_BUILD", ""), "soft")
 
 # Numba asks the driver for the size of the allocation (cuMemGetAddressRange), which for memory of any
-# pool is that of the pool's region.
+# pool is that of the pool's region, and sets so many bytes. That fails, unless the whole region is mapped.
 KNOWN = {"numba.cuda.tests.cudadrv.test_host_alloc.TestHostAlloc.test_host_alloc_pinned"}
 
 pytestmark = [
@@ -37,5 +37,5 @@ def test_numba_suite_passes_with_acre_what_it_passes_without():
     acre = outcomes(NUMBA_CUDA_MEMORY_MANAGER="acre.numba")
     passed = {name for name, outcome in plain.items() if outcome == "ok"}
     assert len(passed) > 100
-    assert {name for name in passed if acre.get(name) not in ("ok", "skip")} == KNOWN
+    assert {name for name in passed if acre.get(name) not in ("ok", "skip")} <= KNOWN
     assert sum(outcome == "ok" for outcome in acre.values()) > 100
