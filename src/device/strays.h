@@ -1,8 +1,8 @@
 /* Strays: streams of acre whose transfers may still run although their copy has failed, because the
  * driver also refused to wait for them. No stream of the program is ordered after them, and they
  * wait for no stream of the program. Until acre has waited for them, their memory is not unmapped,
- * and no copy begins. Drivers do this to tests; an NVIDIA driver that cannot wait has lost the
- * device, which ends all work. */
+ * and no copy begins. Only tests make a driver refuse like this: an NVIDIA driver that cannot wait
+ * has lost the device, which ends all work. */
 #ifndef ACRE_DEVICE_STRAYS_H
 #define ACRE_DEVICE_STRAYS_H
 
