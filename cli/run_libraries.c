@@ -17,7 +17,7 @@
 #define ACRE_TO_LIBRARIES "../lib"
 #endif
 
-enum { RUN_FIRST_FD = 100 }; /* programs may rely on low descriptor numbers being free */
+enum { RUN_FIRST_FD = 48 }; /* programs may rely on low descriptor numbers being free */
 
 const struct run_set run_standins = {
     {"libcuda.so.1", "libcudart.so.13", NULL}, "soft", "ACRE_SOFT_LIBRARIES"};

@@ -17,9 +17,10 @@ struct acre__own_file {
     { .fd = -1 }
 
 /* Moves a descriptor to a high number, if there is one: programs may rely on low ones being free.
- */
+ * But below 64: for more, the kernel enlarges the table of a process, and if that has threads waits
+ * until all of them have seen it, for some 20 ms. */
 static inline int acre__own_file_high(int fd) {
-    enum { FIRST = 100 };
+    enum { FIRST = 48 };
     int high = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, FIRST) : -1;
     if (high < 0)
         return fd;

@@ -238,12 +238,8 @@ static int control_bind(int folder, const char *path) {
 
 static void control_begin(void) {
     char path[ACRE__PATH_BYTES];
-    int folder = -1;
-    for (unsigned i = 0; i < 2 && folder < 0 && acre__publish_folder(i, path); i++) {
-        folder = acre__publish_folder_open(path, 1);
-        if (folder < 0 && errno == EPERM)
-            break;
-    }
+    unsigned index = 0;
+    int folder = acre__publish_folder_next(&index, path);
     int error = folder < 0 ? errno : control_bind(folder, path);
     if (error)
         acre__log(ACRE_LOG_WARN, "control", "no control socket: %.120s: %s", path, strerror(error));

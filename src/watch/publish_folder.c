@@ -19,26 +19,36 @@
 /* A program locks its file at once; one that is older and not locked was killed in between. */
 enum { PUBLISH_FRESH_S = 60 };
 
-int acre__publish_folder(unsigned index, char path[ACRE__PATH_BYTES]) {
+static int folder_path(unsigned index, int is_writer, char path[ACRE__PATH_BYTES]) {
     const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
     struct stat owner; /* with sudo, the variable may be that of another user */
     int has_runtime = runtime && runtime[0] == '/' && strlen(runtime) < ACRE__PATH_BYTES - 8 &&
                       (stat(runtime, &owner) != 0 || owner.st_uid == geteuid());
     if (!has_runtime)
         index++;
+    unsigned long user = (unsigned long)geteuid();
     switch (index) {
     case 0:
         snprintf(path, ACRE__PATH_BYTES, "%s/acre", runtime);
         return 1;
-    case 1: /* last for writers, and where readers look next */
-        snprintf(path, ACRE__PATH_BYTES, "/tmp/acre-%lu", (unsigned long)geteuid());
+    case 1: /* memory: creating and touching a file of a disk can take milliseconds */
+        snprintf(path, ACRE__PATH_BYTES, "/dev/shm/acre-%lu", user);
         return 1;
-    case 2: /* where a program with the variable publishes, for a reader without it */
-        snprintf(path, ACRE__PATH_BYTES, "/run/user/%lu/acre", (unsigned long)geteuid());
+    case 2:
+        snprintf(path, ACRE__PATH_BYTES, "/tmp/acre-%lu", user);
+        return 1;
+    case 3: /* where a program with the variable publishes, for a reader without it */
+        if (is_writer)
+            return 0;
+        snprintf(path, ACRE__PATH_BYTES, "/run/user/%lu/acre", user);
         return 1;
     default:
         return 0;
     }
+}
+
+int acre__publish_folder(unsigned index, char path[ACRE__PATH_BYTES]) {
+    return folder_path(index, 0, path);
 }
 
 int acre__publish_folder_open(const char *path, int is_made) {
@@ -54,6 +64,18 @@ int acre__publish_folder_open(const char *path, int is_made) {
         return -1;
     }
     return fd;
+}
+
+int acre__publish_folder_next(unsigned *index, char path[ACRE__PATH_BYTES]) {
+    int folder = -1;
+    errno = ENOENT;
+    while (folder < 0 && folder_path(*index, 1, path)) {
+        ++*index;
+        folder = acre__publish_folder_open(path, 1);
+        if (folder < 0 && errno == EPERM)
+            break;
+    }
+    return folder;
 }
 
 /* ---- files ---- */

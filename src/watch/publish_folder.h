@@ -1,9 +1,10 @@
 /* The folder in which the programs of a user publish their statistics, for `acre top`.
  *
- * A program publishes in $XDG_RUNTIME_DIR/acre or, without that variable, in /tmp/acre-UID. The
- * folder has mode 0700 and belongs to the user; any other is refused, since whoever owns it could
- * replace its files. A file gets its name once it is complete and locked, so a file that nobody
- * has locked belongs to a program that has ended. Names are never used twice.
+ * A program publishes in $XDG_RUNTIME_DIR/acre; without that variable, in /dev/shm/acre-UID, or in
+ * /tmp/acre-UID if that is impossible. The folder has mode 0700 and belongs to the user; any other
+ * is refused, since whoever owns it could replace its files. A file gets its name once it is
+ * complete and locked, so a file that nobody has locked belongs to a program that has ended. Names
+ * are never used twice.
  *
  * Pure functions of the file system: the tool compiles this file a second time. */
 #ifndef ACRE_WATCH_PUBLISH_FOLDER_H
@@ -14,18 +15,22 @@
 #include "base/parse.h"
 
 enum {
-    ACRE__PUBLISH_FOLDERS = 3,   /* folders that a reader looks at */
     ACRE__PUBLISH_NAME = 64,     /* bytes of a file's name */
     ACRE__PUBLISH_ENTRIES = 4096 /* most files that are looked at in one folder */
 };
 
-/* Writes the path of a folder and returns 1; 0 if there is none with that index. A program uses the
- * first one, and the last one if the first one cannot be created. */
+/* Writes the path of a folder that a reader looks at and returns 1; 0 if there is none with that
+ * index. */
 int acre__publish_folder(unsigned index, char path[ACRE__PATH_BYTES]);
 
 /* Opens a folder, which `is_made` creates if it is missing. Returns -1 with errno: EPERM if it
  * belongs to another user or others may use it. */
 int acre__publish_folder_open(const char *path, int is_made);
+
+/* Opens or creates the first folder from *index on in which a program may publish, writes its path,
+ * and sets *index to the one after it. Returns -1 with errno if there is none, or if the next one
+ * is refused (EPERM): then `path` names it. */
+int acre__publish_folder_next(unsigned *index, char path[ACRE__PATH_BYTES]);
 
 /* The name of a new file: while it is not complete, and afterwards. */
 void acre__publish_names(long pid, uint64_t started_ns, char fresh[ACRE__PUBLISH_NAME],

@@ -179,24 +179,24 @@ static int publish_in(int folder, const char *path) {
  * it. */
 static void stats_publish(void) {
     char path[ACRE__PATH_BYTES];
-    int folder = -1;
-    for (unsigned i = 0; i < 2 && folder < 0 && acre__publish_folder(i, path); i++) {
-        folder = acre__publish_folder_open(path, 1);
-        if (folder < 0 && errno == EPERM)
+    unsigned index = 0;
+    int folder, error = 0;
+    while ((folder = acre__publish_folder_next(&index, path)) >= 0) {
+        error = publish_in(folder, path);
+        acre__publish_sweep(folder);
+        close(folder);
+        if (error != ENOSPC) /* a container's /dev/shm may be small */
             break;
     }
+    if (folder < 0 && !error)
+        error = errno;
     stats.is_begun = 1;
-    int error = folder < 0 ? errno : publish_in(folder, path);
     if (folder < 0 && error == EPERM)
         acre__log(ACRE_LOG_WARN, "stats",
                   "no statistics are published: %.120s must be yours and have mode 0700", path);
     else if (error)
         acre__log(ACRE_LOG_WARN, "stats", "no statistics are published: %.120s: %s", path,
                   strerror(error));
-    if (folder < 0)
-        return;
-    acre__publish_sweep(folder);
-    close(folder);
 }
 
 acre_status acre__stats_begin(void) {
