@@ -1,4 +1,4 @@
-"""Runs the memory tests of the installed Numba on acre's stand-in for the driver.
+"""Runs the memory tests of the installed Numba, on a GPU or on acre's stand-in for the driver.
 
     numba_suite.py      prints {"test": "ok" | "error" | "skip"} as JSON in its last line
 
@@ -7,6 +7,7 @@ names the stand-in. With NUMBA_CUDA_MEMORY_MANAGER=acre.numba, acre serves the m
 """
 
 import json
+import os
 import unittest
 
 from numba.cuda.cudadrv import driver
@@ -49,7 +50,8 @@ class Outcomes(unittest.TestResult):
 
 
 def main():
-    keep_old_forms()
+    if "NUMBA_CUDA_DRIVER" in os.environ:
+        keep_old_forms()
     suite = unittest.TestSuite()
     for module in MODULES:
         name = f"numba.cuda.tests.cudadrv.test_{module}"

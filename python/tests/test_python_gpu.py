@@ -1,9 +1,8 @@
 """torch, CuPy and JAX take memory of a GPU by DLPack and __cuda_array_interface__, without a copy.
 
-Runs on a machine with a GPU, for those of the libraries that are installed. tests/gpu/python_arrays.py runs it without
-pytest:
+Runs on a machine with a GPU, for those of the libraries that are installed: tests/gpu/run.sh python, or
 
-    ACRE_DEVICE=cuda ACRE_REQUIRE_CUDA=1 PYTHONPATH=build/python python3 -m pytest python/tests/test_python_gpu.py
+    ACRE_REQUIRE_CUDA=1 PYTHONPATH=build/python python3 -m pytest python/tests/test_python_gpu.py
 """
 
 import gc
@@ -53,6 +52,7 @@ def test_torch_shares_device_memory(gpu, torch):
     del owner
     assert len(pool.blocks()) == 1  # the tensor has it
     del tensor
+    gc.collect()  # the exception's traceback has the owner
     assert pool.blocks() == []
 
 

@@ -83,6 +83,7 @@ area_plug() {
 # with the tests that only compile, six minutes are not enough.
 area_heap() {
     ctest_step "tests" 'api|cli|examples|gpu' 'heap'
+    program_step "cupy" python3 examples/heap_cupy.py "$build/libacre.so" "$build/include/acre_heap_rtc.h"
     bench_step heap --chart "$build/bench-heap.svg"
     [ -z "${OUT:-}" ] || cp "$build/bench-heap.svg" "$OUT/"
     memcheck_step "memcheck" 'api|examples|gpu' \
@@ -230,6 +231,14 @@ sanitizer_step() {
     done < <(test_commands "$labels" devicefault "$names")
     [ $((passed + failed + skipped)) -gt 0 ] || failed=1
     row "$what" "$passed" "$failed" "$skipped" $((SECONDS - begin))
+}
+
+# program_step WHAT COMMAND...: runs a program that exits with 0 if all is well.
+program_step() {
+    local what=$1 begin=$SECONDS failed=0
+    shift
+    timeout "$PROGRAM_SECONDS" "$@" </dev/null || failed=1
+    row "$what" $((1 - failed)) "$failed" 0 $((SECONDS - begin))
 }
 
 # script_step WHAT COMMAND...: runs a program whose last line is "passed P failed F skipped S". What it prints also

@@ -201,21 +201,7 @@ title numba
 # summary FILE: the outcome of each test, without times and addresses.
 summary() { grep -E '^test.* \.\.\. ' "$1" | sed -E "s/ \.\.\. skipped .*/ ... skipped/" | sort; }
 if python3 -c 'import numba.cuda' 2>/dev/null; then
-    # Its testing module imports the package filecheck, which few of the tests need.
-    if ! python3 -c 'import filecheck' 2>/dev/null; then
-        mkdir "$work/stub"
-        cat >"$work/stub/sitecustomize.py" <<'P'
-import importlib.abc, importlib.machinery, sys
-class Stub(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, name, path, target=None):
-        if name.split(".")[0] == "filecheck":
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
-    def create_module(self, spec): return None
-    def exec_module(self, module): module.__getattr__ = lambda name: type(name, (), {})
-sys.meta_path.append(Stub())
-P
-        export PYTHONPATH=$work/stub
-    fi
+    export PYTHONPATH=tests/gpu/numba_compat
     suite=(timeout 100 python3 -W ignore -m numba.runtests -v numba.cuda.tests.cudadrv)
     "${suite[@]}" </dev/null >"$work/out" 2>"$work/numba.err" &
     for options in --ipc=acre --ipc=driver; do

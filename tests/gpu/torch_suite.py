@@ -4,9 +4,9 @@
     torch_suite.py [BUILD] [--work FOLDER] [--only NAME,...] [--output FILE]
 
 BUILD is a build folder of acre (default: build/gpu, else build), with libacre.so, libacre_torch.so and
-python/. FOLDER has work.py, which is called as `work.py LABEL native frag,gpt` and prints a line for each
-case; without it, these figures are left out. Each case of torch_cases.py runs in a process of its own, on
-each of its ways. Cases that neither measure a time nor need the whole card run beside each other.
+python/. FOLDER has work.py, whose models torch_turns.py trains; without it, these figures are left out.
+Each case of torch_cases.py runs in a process of its own, on each of its ways. Cases that neither measure
+a time nor need the whole card run beside each other.
 
 Prints a line for each case, a table of figures, and "passed P failed F skipped S" last. FILE gets all of it
 as JSON. Exit status: 1 if a case failed, 77 without PyTorch or a GPU that it can use.
@@ -16,8 +16,6 @@ import argparse
 import json
 import os
 import pathlib
-import re
-import statistics
 import subprocess
 import sys
 import time
@@ -46,15 +44,6 @@ CASES = [
     ("out_of_memory", ["use", "pool"], True),
     ("saver", ["use", "pool"], True),
 ]
-# The ways of work.py. A drift of the machine's speed cancels out in the means of two runs.
-WAYS = ["native", "use", "expandable", "use", "native"]
-
-# What runs a script with acre as the allocator of PyTorch, without a change to it.
-UNDER_ACRE = ("import runpy, sys, acre.torch; acre.torch.use(); sys.argv = sys.argv[1:]; "
-              "runpy.run_path(sys.argv[0], run_name='__main__')")
-
-GPT = re.compile(r"gpt: step median ([0-9.]+) ms, .*all losses (\w+);")
-FRAG = re.compile(r"frag: \d+ steps .* in ([0-9.]+) s, losses (\w+);.*torch reserved (\d+) MiB, allocated (\d+) MiB")
 
 
 def has_torch():
@@ -109,46 +98,31 @@ def run_cases(args):
 
 
 def run_work(args):
-    """Runs gpt and frag of work.py on every way. Their losses must be the same to the last bit."""
-    results = []
-    for way in WAYS if args.work and args.wants("work") else []:
-        script = [str(args.work / "work.py"), way, "native", "frag,gpt"]
-        status, output, seconds = run(args, ["-c", UNDER_ACRE, *script] if way == "use" else script, way)
-        gpt, frag = GPT.search(output), FRAG.search(output)
-        result = {"case": "work", "way": way, "good": status == 0 and bool(gpt and frag), "seconds": round(seconds, 1)}
-        if result["good"]:
-            result["figures"] = {
-                "gpt_step_ms": float(gpt[1]), "gpt_losses": gpt[2], "frag_seconds": float(frag[1]),
-                "frag_losses": frag[2], "frag_held_mib": int(frag[3]), "frag_live_mib": int(frag[4])}
-        print(f"{output}\nwork on {way} failed with {status}" if not result["good"] else
-              f"{'work':20}{way:12}ok      {seconds:6.1f} s", flush=True)
-        results.append(result)
-    for key in ("gpt_losses", "frag_losses"):
-        values = {r["figures"][key] for r in results if r["good"]}
-        if len(values) > 1:
-            print(f"work: FAILED: {key} differ: {values}", flush=True)
-            results[-1]["good"] = False
-    return results
-
-
-def mean_of(results, way):
-    """Returns the means of the figures of work.py on a way; empty if it failed."""
-    runs = [r["figures"] for r in results if r["case"] == "work" and r["way"] == way and r["good"]]
-    return {key: statistics.mean(run[key] for run in runs)
-            for key in (runs[0] if runs else ()) if not key.endswith("losses")}
+    """Trains the models of work.py with each allocator. Their losses must be the same to the last bit."""
+    if not args.work or not args.wants("work"):
+        return []
+    status, output, seconds = run(args, [str(HERE / "torch_turns.py"), str(args.build), str(args.work)], "native")
+    print(f"{'work':32}{'ok' if status == 0 else 'FAILED':8}{seconds:6.1f} s", flush=True)
+    if status:
+        print(output[-3000:], flush=True)
+        return [{"case": "work", "way": "turns", "good": False, "seconds": round(seconds, 1)}]
+    figures = json.loads(output.splitlines()[-1])
+    are_equal = len({found["losses"] for found in figures.values()}) == 1
+    if not are_equal:
+        print(f"work: FAILED: the losses differ: {figures}", flush=True)
+    return [{"case": "work", "way": way, "good": are_equal, "seconds": round(seconds, 1), "figures": found}
+            for way, found in figures.items()]
 
 
 def print_table(results):
     """Prints the figures that are measured on several ways."""
-    native = mean_of(results, "native")
-    for way in dict.fromkeys(WAYS):
-        mean = mean_of(results, way)
-        if mean:
-            print(f"{way:12}GPT step {mean['gpt_step_ms']:.2f} ms "
-                  f"({mean['gpt_step_ms'] / native.get('gpt_step_ms', mean['gpt_step_ms']):.3f} x native); "
-                  f"random lengths {mean['frag_seconds']:.2f} s "
-                  f"({mean['frag_seconds'] / native.get('frag_seconds', mean['frag_seconds']):.3f} x), "
-                  f"peak / live {mean['frag_held_mib'] / max(1, mean['frag_live_mib']):.3f}")
+    work = {result["way"]: result["figures"] for result in results if result["case"] == "work" and "figures" in result}
+    for way, found in work.items():
+        native = work["native"]
+        print(f"{way:12}GPT step {found['gpt_step_ms']:.2f} ms, {found['gpt_step_ms'] / native['gpt_step_ms']:.3f} x "
+              f"native (least {found['gpt_least_ms']:.2f}); random lengths {found['frag_seconds']:.2f} s, "
+              f"{found['frag_seconds'] / native['frag_seconds']:.3f} x, "
+              f"peak / live {found['frag_held_mib'] / max(1, found['frag_live_mib']):.3f}")
     for result in results:
         figures = result.get("figures")
         if result["case"] == "saver" and figures:

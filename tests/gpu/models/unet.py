@@ -2,8 +2,8 @@
 """Trains a U-Net on images whose size changes in every step.
 
 Each step has another height and width, and as many images as fit into --pixels. So no two steps ask for the
-same sizes, which fragments an allocator that keeps blocks of the sizes it has seen. With the default the live
-tensors of the largest step have about 5 GiB.
+same sizes, which fragments an allocator that keeps blocks of the sizes it has seen. Much of the memory is
+the workspace of convolutions.
 
     unet.py [--allocator native|expandable|acre] [--steps N] [--pixels N]
 
@@ -59,7 +59,7 @@ def make(torch, channels=CHANNELS):
 def sizes(args):
     """Yields the number of images, their height and width for each step."""
     pick = random.Random(args.seed)
-    least, most = (32, 96) if args.cpu else (256, 896)
+    least, most = (32, 96) if args.cpu else (128, 576)
     for _ in range(args.steps):
         height, width = (pick.randrange(least, most + 1, GRAIN) for _ in range(2))
         yield max(1, args.pixels // (height * width)), height, width
@@ -87,7 +87,7 @@ def main():
     """Trains."""
     parser = measure.arguments(__doc__)
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--pixels", type=int, default=800_000, help="of one step, in all images (default: 800000)")
+    parser.add_argument("--pixels", type=int, default=330_000, help="of one step, in all images (default: 330000)")
     args = parser.parse_args()
     device = measure.begin(args, warm)
     torch = measure.torch
