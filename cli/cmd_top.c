@@ -128,7 +128,7 @@ static const struct argp_option top_options[] = {
 
 #define TOP_COMMON                                                                                 \
     "Programs publish their statistics if they run with ACRE_STATS=1 or under 'acre\n"             \
-    "run', in $XDG_RUNTIME_DIR/acre or, without that variable, /dev/shm/acre-UID.\n"               \
+    "run', in $XDG_RUNTIME_DIR/acre or, without that variable, below /dev/shm.\n"                  \
     "Lists all of your processes that publish. For other GPU processes it shows\n"                 \
     "what NVML reports: the memory that they hold.\n"                                              \
     "\n"                                                                                           \

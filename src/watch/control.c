@@ -239,12 +239,17 @@ static int control_bind(int folder, const char *path) {
 static void control_begin(void) {
     char path[ACRE__PATH_BYTES];
     unsigned index = 0;
-    int folder = acre__publish_folder_next(&index, path);
-    int error = folder < 0 ? errno : control_bind(folder, path);
+    int folder, error = 0;
+    while ((folder = acre__publish_folder_next(&index, path)) >= 0) {
+        error = control_bind(folder, path);
+        close(folder);
+        if (!error || control.owner)
+            break; /* else the folder may be full or read-only */
+    }
+    if (folder < 0 && !error)
+        error = errno;
     if (error)
         acre__log(ACRE_LOG_WARN, "control", "no control socket: %.120s: %s", path, strerror(error));
-    if (folder >= 0)
-        close(folder);
 }
 
 acre_status acre__control_begin(void) {

@@ -27,12 +27,18 @@ static int folder_path(unsigned index, int is_writer, char path[ACRE__PATH_BYTES
     if (!has_runtime)
         index++;
     unsigned long user = (unsigned long)geteuid();
+    struct stat space;
     switch (index) {
     case 0:
         snprintf(path, ACRE__PATH_BYTES, "%s/acre", runtime);
         return 1;
-    case 1: /* memory: creating and touching a file of a disk can take milliseconds */
-        snprintf(path, ACRE__PATH_BYTES, "/dev/shm/acre-%lu", user);
+    case 1:
+        /* In memory: creating and touching a file of a disk can take milliseconds. Containers that
+         * share /dev/shm use the same process ids, so each pid namespace has a folder. */
+        if (stat("/proc/self/ns/pid", &space))
+            space.st_ino = 0;
+        snprintf(path, ACRE__PATH_BYTES, "/dev/shm/acre-%lu-%lx", user,
+                 (unsigned long)space.st_ino);
         return 1;
     case 2:
         snprintf(path, ACRE__PATH_BYTES, "/tmp/acre-%lu", user);
@@ -67,15 +73,19 @@ int acre__publish_folder_open(const char *path, int is_made) {
 }
 
 int acre__publish_folder_next(unsigned *index, char path[ACRE__PATH_BYTES]) {
-    int folder = -1;
-    errno = ENOENT;
-    while (folder < 0 && folder_path(*index, 1, path)) {
+    char next[ACRE__PATH_BYTES];
+    int error = ENOENT;
+    while (folder_path(*index, 1, next)) {
         ++*index;
-        folder = acre__publish_folder_open(path, 1);
-        if (folder < 0 && errno == EPERM)
-            break;
+        int folder = acre__publish_folder_open(next, 1);
+        if (folder >= 0 || error != EPERM) /* the one to name is the first that is refused */
+            memcpy(path, next, sizeof next);
+        if (folder >= 0)
+            return folder;
+        error = error == EPERM ? error : errno;
     }
-    return folder;
+    errno = error;
+    return -1;
 }
 
 /* ---- files ---- */

@@ -1,10 +1,10 @@
 /* The folder in which the programs of a user publish their statistics, for `acre top`.
  *
- * A program publishes in $XDG_RUNTIME_DIR/acre; without that variable, in /dev/shm/acre-UID, or in
- * /tmp/acre-UID if that is impossible. The folder has mode 0700 and belongs to the user; any other
- * is refused, since whoever owns it could replace its files. A file gets its name once it is
- * complete and locked, so a file that nobody has locked belongs to a program that has ended. Names
- * are never used twice.
+ * A program publishes in $XDG_RUNTIME_DIR/acre; without that variable, in /dev/shm/acre-UID-NS,
+ * where NS is its pid namespace; where that is impossible, in /tmp/acre-UID. The folder has mode
+ * 0700 and belongs to the user; any other is refused, since whoever owns it could replace its
+ * files. A file gets its name once it is complete and locked, so a file that nobody has locked
+ * belongs to a program that has ended. Names are never used twice.
  *
  * Pure functions of the file system: the tool compiles this file a second time. */
 #ifndef ACRE_WATCH_PUBLISH_FOLDER_H
@@ -28,8 +28,8 @@ int acre__publish_folder(unsigned index, char path[ACRE__PATH_BYTES]);
 int acre__publish_folder_open(const char *path, int is_made);
 
 /* Opens or creates the first folder from *index on in which a program may publish, writes its path,
- * and sets *index to the one after it. Returns -1 with errno if there is none, or if the next one
- * is refused (EPERM): then `path` names it. */
+ * and sets *index to the one after it. Returns -1 with errno if there is none. If one was refused,
+ * errno is EPERM and `path` names the first such folder. */
 int acre__publish_folder_next(unsigned *index, char path[ACRE__PATH_BYTES]);
 
 /* The name of a new file: while it is not complete, and afterwards. */

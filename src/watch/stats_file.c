@@ -185,8 +185,8 @@ static void stats_publish(void) {
         error = publish_in(folder, path);
         acre__publish_sweep(folder);
         close(folder);
-        if (error != ENOSPC) /* a container's /dev/shm may be small */
-            break;
+        if (!error || stats.header)
+            break; /* else it may be full or read-only, as a container's /dev/shm can be */
     }
     if (folder < 0 && !error)
         error = errno;

@@ -215,36 +215,49 @@ close_program evil
 
 # ---- folders ----
 
-# A folder that others can use is refused, by programs and by readers.
+# Where programs publish without XDG_RUNTIME_DIR: in memory, else in /tmp. Containers may share
+# /dev/shm, and then have the same process numbers: each pid namespace has a folder of its own.
+other_folder=$(printf '/dev/shm/acre-%d-%x' "$(id -u)" "$(stat -Lc %i /proc/self/ns/pid)")
+[ -d /dev/shm ] || other_folder=/tmp/acre-$(id -u)
+
+# is_refused NAME: a program publishes elsewhere if its folder $refused/acre is refused, and is listed.
 refused=$work/refused
+is_refused() {
+    publish "$1" XDG_RUNTIME_DIR="$refused" ACRE_STATS=1 ACRE_CONTROL=1 "$small" "$cases"
+    check "nothing was written" test -z "$(ls -A "$refused/acre/")"
+    check "it publishes elsewhere" test "$(find "$other_folder" -name "$pid-*.stats" | wc -l)" -eq 1
+    check "with its socket" test "$(find "$other_folder" -name "$pid-*.control" | wc -l)" -eq 1
+    run XDG_RUNTIME_DIR="$refused" "$acre" ps --json --interval 0
+    expect_json ".refused_folders == 1 and (.processes | any(.pid == $pid))"
+    close_program "$1"
+}
+# A folder that others can use is refused, by programs and by readers.
 mkdir -p "$refused/acre"
 chmod 755 "$refused/acre"
-run XDG_RUNTIME_DIR="$refused" ACRE_STATS=1 ACRE_LOG=stderr "$small" "$cases"
-expect_rc 0
-expect_err "stats: no statistics are published: $refused/acre must be yours and have mode 0700"
+is_refused open
 run XDG_RUNTIME_DIR="$refused" "$acre" ps --interval 0
 expect_rc 0
 expect_err "^acre: $refused/acre must be yours and have mode 0700: ignored$"
-check "nothing was written" test -z "$(ls -A "$refused/acre")"
 rmdir "$refused/acre"
 mkdir -m 700 "$refused/elsewhere"
 ln -s elsewhere "$refused/acre"
-run XDG_RUNTIME_DIR="$refused" "$acre" ps --json --interval 0
-expect_json '.refused_folders == 1'
+is_refused link
 rm "$refused/acre"
 if [ "$(id -u)" -eq 0 ]; then
     mkdir -m 700 "$refused/acre"
     chown 65534 "$refused/acre"
-    run XDG_RUNTIME_DIR="$refused" ACRE_STATS=1 ACRE_LOG=stderr "$small" "$cases"
-    expect_rc 0
-    expect_err "must be yours"
-    check "nothing was written" test -z "$(ls -A "$refused/acre")"
-    run XDG_RUNTIME_DIR="$refused" "$acre" ps --json --interval 0
-    expect_json '.refused_folders == 1'
+    is_refused foreign
+    chown 0 "$refused/acre"
+    # Nor does a folder help that is read-only, in which root's rights do not count.
+    if unshare -m mount --bind "$refused/acre" "$refused/acre" 2>/dev/null; then
+        read_only="mount --bind '$refused/acre' '$refused/acre' && mount -o remount,ro,bind '$refused/acre' && exec \"\$@\""
+        publish read_only XDG_RUNTIME_DIR="$refused" ACRE_STATS=1 ACRE_CONTROL=1 "$small" unshare -m sh -c "$read_only" sh "$cases"
+        check "it publishes elsewhere" test "$(find "$other_folder" -name "$pid-*.stats" | wc -l)" -eq 1
+        check "with its socket" test "$(find "$other_folder" -name "$pid-*.control" | wc -l)" -eq 1
+        close_program read_only
+    fi
 fi
-# Without the variable, or with a folder that does not exist: in memory, else in /tmp.
-other_folder=/dev/shm/acre-$(id -u)
-[ -d /dev/shm ] || other_folder=/tmp/acre-$(id -u)
+# Without the variable, or with a folder that does not exist.
 for variable in -uXDG_RUNTIME_DIR XDG_RUNTIME_DIR=/nonexistent/runtime XDG_RUNTIME_DIR=relative; do
     name=other${#variable}
     publish "$name" "$variable" ACRE_STATS=1 "$small" "$cases"
@@ -258,6 +271,20 @@ for variable in -uXDG_RUNTIME_DIR XDG_RUNTIME_DIR=/nonexistent/runtime XDG_RUNTI
     close_program "$name"
     wait "$other"
 done
+# Two containers that share /dev/shm: neither lists the other's programs, or suspends them.
+if [ -d /dev/shm ] && unshare -pf --mount-proc true 2>/dev/null; then
+    contained() { publish "$1" -uXDG_RUNTIME_DIR ACRE_STATS=1 ACRE_CONTROL=1 "$small" unshare -pf --mount-proc "$cases"; }
+    contained left
+    contained right
+    inside=$(pgrep -P "$pid")
+    run nsenter -t "$inside" -p -m -- env -u XDG_RUNTIME_DIR "$acre" ps --json --interval 0
+    expect_json '.processes | length == 1 and .[0].pid == 1'
+    run nsenter -t "$inside" -p -m -- env -u XDG_RUNTIME_DIR "$acre" suspend 1 --json
+    expect_rc 0
+    expect_json '.devices | length == 1'
+    close_program left
+    close_program right
+fi
 # 0 publishes nothing, and a file is a file.
 publish off ACRE_STATS=0 "$small" "$cases"
 check "not published" test "$(published "$pid")" -eq 0
