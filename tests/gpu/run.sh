@@ -244,12 +244,23 @@ program_step() {
 # script_step WHAT COMMAND...: runs a program whose last line is "passed P failed F skipped S". What it prints also
 # goes to build/gpu/AREA-WHAT.log and, if OUT names a folder, there too: it may have figures.
 script_step() {
-    local what=$1 begin=$SECONDS log passed failed skipped
+    local what=$1 begin=$SECONDS log rc=0
     shift
     log=$build/$area-${what// /_}.log
-    "$@" 2>&1 | tee "$log" ${OUT:+"$OUT/${log##*/}"}
-    read -r passed failed skipped < <(sed -n 's/^passed \([0-9]*\) failed \([0-9]*\) skipped \([0-9]*\)$/\1 \2 \3/p' "$log" | tail -n 1)
-    row "$what" "${passed:-0}" "${failed:-1}" "${skipped:-0}" $((SECONDS - begin))
+    "$@" 2>&1 | tee "$log" ${OUT:+"$OUT/${log##*/}"} || rc=$?
+    counted_row "$what" "$log" "$rc" $((SECONDS - begin))
+}
+
+# counted_row WHAT LOG EXIT-STATUS SECONDS: a row with the counts at the end of LOG. A program that fails without
+# counting a failure, for example at its exit, counts as one.
+counted_row() {
+    local passed failed skipped
+    read -r passed failed skipped < <(sed -n 's/^passed \([0-9]*\) failed \([0-9]*\) skipped \([0-9]*\)$/\1 \2 \3/p' "$2" | tail -n 1)
+    case $3 in
+    0 | 77) ;;
+    *) [ "${failed:-0}" -gt 0 ] || failed=1 ;;
+    esac
+    row "$1" "${passed:-0}" "${failed:-1}" "${skipped:-0}" "$4"
 }
 
 # native_step WHAT: runs the stand-ins' tests, compiled with the toolkit's headers and linked with its
@@ -333,13 +344,19 @@ torch_step() {
 # suite_step WHAT: tests/gpu/torch_suite.py, whose last line has its counts. The JSON goes to
 # build/gpu/torch-suite.json and, if OUT names a folder, there too.
 suite_step() {
-    local what=$1 begin=$SECONDS log=$build/torch_suite.log file=$build/torch-suite.json passed failed skipped
+    local what=$1 begin=$SECONDS log=$build/torch_suite.log file=$build/torch-suite.json rc=0
     local -a options=("$build" --output "$file")
-    [ ! -f "${TORCH_DIR:-}/work.py" ] || options+=(--work "$TORCH_DIR")
-    python3 tests/gpu/torch_suite.py "${options[@]}" 2>&1 | tee "$log"
+    if [ -n "${TORCH_DIR:-}" ]; then
+        if [ ! -f "$TORCH_DIR/work.py" ]; then
+            echo "$what: TORCH_DIR ('$TORCH_DIR') is not a folder with work.py"
+            row "$what" 0 1 0 0
+            return
+        fi
+        options+=(--work "$TORCH_DIR")
+    fi
+    python3 tests/gpu/torch_suite.py "${options[@]}" 2>&1 | tee "$log" || rc=$?
     [ -z "${OUT:-}" ] || [ ! -f "$file" ] || cp "$file" "$OUT/"
-    read -r passed failed skipped < <(sed -n 's/^passed \([0-9]*\) failed \([0-9]*\) skipped \([0-9]*\)$/\1 \2 \3/p' "$log")
-    row "$what" "${passed:-0}" "${failed:-1}" "${skipped:-0}" $((SECONDS - begin))
+    counted_row "$what" "$log" "$rc" $((SECONDS - begin))
 }
 
 # bench_step SUITE [OPTION...]: runs a benchmark suite and prints its figures. The JSON goes to

@@ -7,12 +7,15 @@ A case that finds something wrong raises an error.
 """
 
 import copy
+import ctypes
 import json
+import mmap
 import os
 import random
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import nn
@@ -398,9 +401,26 @@ def saver(way):
     return figures
 
 
+def host_pages(way):
+    """New host memory of the saver's size, touched by a thread for each core: twice, since a virtual machine may get
+    its memory from the host on first use. A first pause needs it, too."""
+    del way
+    cores = len(os.sched_getaffinity(0))
+    part = SAVED_BYTES // cores
+    figures = {"gib": SAVED_BYTES // GIB}
+    for turn in ("first", "second"):
+        with mmap.mmap(-1, part * cores) as pages, ThreadPoolExecutor(cores) as pool:
+            pages.madvise(mmap.MADV_HUGEPAGE)
+            at = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+            start = time.perf_counter()
+            list(pool.map(lambda i: ctypes.memset(at + i * part, 1, part), range(cores)))
+            figures[f"touch_{turn}_s"] = round(time.perf_counter() - start, 3)
+    return figures
+
+
 CASES = {case.__name__: case for case in (
     graph, shared_graphs, graphed_callables, checkpoint, dataloader, compiled, streams, cudnn_benchmark, backward_pool,
-    out_of_memory, statistics, snapshot, saver)}
+    out_of_memory, statistics, snapshot, host_pages, saver)}
 
 
 def main():

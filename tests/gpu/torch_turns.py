@@ -11,12 +11,14 @@ Random lengths: 200 steps; the time of all turns, the most that the allocator he
 GPT: the median of the steps at a fixed length. Checksums of losses must be the same with every allocator.
 """
 
+import ctypes
 import hashlib
 import importlib.util
 import json
 import os
 import pathlib
 import random
+import signal
 import statistics
 import struct
 import subprocess
@@ -46,12 +48,15 @@ class Child:
         self.random = random.Random(5)
         self.data = self.torch.Generator().manual_seed(9)
 
-    def step(self, name, batch, length):
+    def tokens(self, batch, length):
+        """Returns random data on the GPU."""
+        return self.torch.randint(0, self.work.V, (batch, length + 1), generator=self.data).to("cuda")
+
+    def step(self, name, x):
         """One step of training. Returns its loss, which is not computed yet."""
         if name not in self.models:
             self.models.clear()
             self.models[name] = self.work.make()
-        x = self.torch.randint(0, self.work.V, (batch, length + 1), generator=self.data).to("cuda")
         model, optimizer = self.models[name]
         return self.work.step(model, optimizer, x[:, :-1], x[:, 1:])
 
@@ -62,7 +67,7 @@ class Child:
         begin = time.perf_counter()
         for _ in range(steps):
             length = self.random.randint(64, 2048)
-            loss = self.step("frag", max(1, min(16, 8192 // length)), length)
+            loss = self.step("frag", self.tokens(max(1, min(16, 8192 // length)), length))
         cuda.synchronize()
         seconds = time.perf_counter() - begin
         self.hash.update(struct.pack("<d", loss.item()))
@@ -72,9 +77,10 @@ class Child:
         """Steps of one length. Returns the seconds of each; the first of a turn is not measured."""
         times = []
         for _ in range(steps + 1):
+            x = self.tokens(16, 512)
             self.torch.cuda.synchronize()
             begin = time.perf_counter()
-            loss = self.step("gpt", 16, 512)
+            loss = self.step("gpt", x)
             self.torch.cuda.synchronize()
             times.append(time.perf_counter() - begin)
         self.hash.update(struct.pack("<d", loss.item()))
@@ -137,10 +143,14 @@ def measure(build, work):
     finally:
         for way in ways:
             way.process.kill()
+        for way in ways:
+            way.process.wait()  # the card is free then
     return {way: {
         "gpt_step_ms": round(statistics.median(t for turn in gpt[way] for t in turn["times"]) * 1e3, 2),
         "gpt_least_ms": round(min(t for turn in gpt[way] for t in turn["times"]) * 1e3, 2),
         "frag_seconds": round(sum(turn["seconds"] for turn in frag[way]), 2),
+        # The first turn also loads kernels, for the first process from the disk.
+        "frag_first_seconds": round(frag[way][0]["seconds"], 2),
         "frag_held_mib": frag[way][-1]["held"] >> 20, "frag_live_mib": frag[way][-1]["live"] >> 20,
         "losses": gpt[way][-1]["losses"]} for way in WAYS}
 
@@ -149,6 +159,7 @@ def main():
     """Runs a child, or all of them."""
     if sys.argv[1] == "--child":
         way, work = sys.argv[2], pathlib.Path(sys.argv[3])
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a child that hangs ends with its parent
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
         if way == "use":
             import acre.torch

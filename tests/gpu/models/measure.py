@@ -134,14 +134,18 @@ class Meter:
         self._stop = threading.Event()
         self._thread = None
         self._peak = _base
+        self._failure = None  # of the thread
         self.last = 0.0
         if _sampled_by == "nvml":
             self._thread = threading.Thread(target=self._sample, daemon=True)
             self._thread.start()
 
     def _sample(self):
-        while not self._stop.wait(SAMPLE_SECONDS):
-            self._peak = max(self._peak, _used())
+        try:
+            while not self._stop.wait(SAMPLE_SECONDS):
+                self._peak = max(self._peak, _used())
+        except OSError as error:
+            self._failure = error
 
     def step(self):
         """Begins a step."""
@@ -164,6 +168,8 @@ class Meter:
         self._stop.set()
         if self._thread:
             self._thread.join()
+        if self._failure:
+            raise self._failure
         skip = len(self._times) // 5  # the first steps choose kernels and fill caches
         figures = {
             "model": name, "allocator": args.allocator, "steps": len(self._times), "sampled_by": _sampled_by,
