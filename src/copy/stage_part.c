@@ -72,16 +72,18 @@ int acre__stage_stream(acre_device *dev, struct acre__stage_part **list, CUstrea
 int acre__stage_pages(acre_device *dev, struct acre__stage_part **list, size_t bytes,
                       char **pages) {
     struct acre__stage_part *part = part_create(&kind_pages);
+    struct acre__touching touching;
     void *made = NULL;
     if (!part)
         return 0;
-    if (acre__host_pages_make(bytes, &made, &part->bytes)) {
+    if (acre__host_pages_begin(bytes, &made, &part->bytes, &touching)) {
         part_forget(&part->item);
         return 0;
     }
     *pages = part->pages = made;
     CUresult code =
         dev->drv->cuMemHostRegister(part->pages, part->bytes, CU_MEMHOSTREGISTER_DEVICEMAP);
+    acre__host_pages_end(&touching);
     return part_enter(dev, list, part, code, "cuMemHostRegister");
 }
 

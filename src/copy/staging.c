@@ -75,6 +75,7 @@ struct stage_lane {
 struct stage_set {
     acre_device *dev;
     struct acre__stage_part *parts; /* all driver resources of the set */
+    size_t bytes;                   /* of the buffers of all lanes */
     struct stage_lane lanes[STAGE_LANES];
     unsigned lane_count;
     struct acre__lock lock; /* job, turn, active, is_ending */
@@ -307,12 +308,11 @@ static void *lane_main(void *user) {
 
 /* ---- sets ---- */
 
-/* Creates a lane's resources. On failure returns 0 and frees those already created. */
+/* Creates a lane's stream and events. On failure returns 0 and frees those already created. */
 static int lane_make(struct stage_lane *lane) {
     struct stage_set *set = lane->set;
     struct acre__stage_part *before = set->parts;
-    int is_made = acre__stage_pages(set->dev, &set->parts, STAGE_LANE_BYTES, &lane->buffers) &&
-                  acre__stage_stream(set->dev, &set->parts, &lane->stream) &&
+    int is_made = acre__stage_stream(set->dev, &set->parts, &lane->stream) &&
                   acre__stage_event(set->dev, &set->parts, &lane->finished);
     for (unsigned i = 0; i < STAGE_BUFFERS && is_made; i++)
         is_made = acre__stage_event(set->dev, &set->parts, &lane->sent[i]);
@@ -386,6 +386,21 @@ static unsigned lanes_wanted(const acre_device *dev, uint64_t wanted) {
     return wanted > STAGE_LANES ? STAGE_LANES : (unsigned)wanted;
 }
 
+/* Creates the buffers of `wanted` lanes, or of half as many if there is no memory for them. Returns
+ * for how many lanes there are buffers. All are registered in one call, behind the threads that
+ * touch the pages: lane by lane, a program's first copy would wait while one thread touches them
+ * all. */
+static unsigned set_make_buffers(struct stage_set *set, unsigned wanted) {
+    char *pages = NULL;
+    while (wanted &&
+           !acre__stage_pages(set->dev, &set->parts, wanted * (size_t)STAGE_LANE_BYTES, &pages))
+        wanted /= 2;
+    for (unsigned i = 0; i < wanted; i++)
+        set->lanes[i].buffers = pages + i * (size_t)STAGE_LANE_BYTES;
+    set->bytes = wanted * (size_t)STAGE_LANE_BYTES;
+    return wanted;
+}
+
 /* Creates a set with at least one lane, and fewer than wanted if the driver or the system fails. */
 static struct stage_set *set_make(acre_device *dev, unsigned wanted) {
     struct stage_set *set = calloc(1, sizeof *set);
@@ -396,6 +411,7 @@ static struct stage_set *set_make(acre_device *dev, unsigned wanted) {
     acre__cond_init(&set->cond);
     for (unsigned i = 0; i < STAGE_LANES; i++)
         acre__cond_init(&set->lanes[i].wake);
+    wanted = set_make_buffers(set, wanted);
     int is_made = 1;
     while (is_made && set->lane_count < wanted) {
         set->lanes[set->lane_count].set = set;
@@ -457,8 +473,7 @@ static struct stage_set *slot_set(struct stage_slot *slot, acre_device *dev, uns
     if (slot->set)
         return slot->set;
     slot->set = set_make(dev, wanted);
-    size_t lanes = slot->set ? slot->set->lane_count : 0;
-    acre__store(&slot->bytes, lanes * STAGE_LANE_BYTES, memory_order_relaxed);
+    acre__store(&slot->bytes, slot->set ? slot->set->bytes : 0, memory_order_relaxed);
     return slot->set;
 }
 
