@@ -142,6 +142,7 @@ TEST(spill_calls_bear_every_refusal) {
 
 int main(void) {
     setenv("ACRE_ADDRESS_BYTES", "64MiB", 1);
+    setenv("ACRE_COPY_STAGE_BYTES", "1GiB", 1); /* staging has loops of its own: test_counted_mem */
     fault_begin();
     return tests_run("counted_spill");
 }
