@@ -48,25 +48,34 @@ expect_rc 1
 
 # The conformance suite says what the driver answers, call by call. The driver refuses copies from and
 # to freed memory; acre's memory is still there.
-# same OPTION...: compares the suite with that of a run without acre, in these groups.
+# The suite mostly waits, so all runs are at the same time.
 groups=before,device,context,limits,chunk,map,plain,host,pointer,copy,stream,capture,graph,null,pool,async,own,reset
-run "$conformance" --driver cuda --group "$groups,wait,managed,fill,event,order"
-expect_rc 0
-cp "$out" "$work/plain"
-grep -v '^\(wait\|managed\|fill\|event\|order\)\.' "$work/plain" >"$work/some"
-same() {
-    expect_rc 0
-    check "conformance with $2" test "$(wc -l <"$out")" -eq "$(wc -l <"$1")"
-    check "conformance with $2" test -z "$(diff "$1" "$out" | grep '^>' | grep -v '^> copy\.freed: ')"
+# conform NAME GROUPS COMMAND...: starts the suite with COMMAND before it.
+conform() {
+    local name=$1 some=$2
+    shift 2
+    "$@" "$conformance" --driver cuda --group "$some" >"$work/$name.out" 2>"$work/$name.err" </dev/null &
+    suite_pid[$name]=$!
 }
-run "$acre" run --device cuda -- "$conformance" --driver cuda --group "$groups,wait,managed,fill,event,order"
-same "$work/plain" "no option"
-run "$acre" run --gate=preload -- "$conformance" --driver cuda --group "$groups"
-same "$work/some" --gate=preload
-run "$acre" run --limit 15TiB -- "$conformance" --driver cuda --group "$groups"
-same "$work/some" --limit
-run "$acre" run --watch -- "$conformance" --driver cuda --group "$groups"
-same "$work/some" --watch
+# conforms NAME [LINES]: its output is that without acre, which is in LINES.
+conforms() {
+    wait "${suite_pid[$1]}"
+    check "conformance $1: exit code" test $? -eq 0
+    [ $# -eq 1 ] || check "conformance $1: lines" test "$(wc -l <"$work/$1.out")" -eq "$(wc -l <"$2")"
+    [ $# -eq 1 ] || check "conformance $1" test -z "$(diff "$2" "$work/$1.out" | grep '^>' | grep -v '^> copy\.freed: ')"
+}
+declare -A suite_pid
+conform plain "$groups,wait,managed,fill,event,order" env
+conform served "$groups,wait,managed,fill,event,order" "$acre" run --device cuda --
+conform preload "$groups" "$acre" run --gate=preload --
+conform limit "$groups" "$acre" run --limit 15TiB --
+conform watch "$groups" "$acre" run --watch --
+conforms plain
+conforms served "$work/plain.out"
+grep -v '^\(wait\|managed\|fill\|event\|order\)\.' "$work/plain.out" >"$work/some"
+for name in preload limit watch; do
+    conforms $name "$work/some"
+done
 
 for example in "$examples"/*; do
     [ -f "$example" ] || continue
