@@ -109,8 +109,8 @@ set(long_tests test_heap_registers test_cli_bench test_counted_mem test_cli_demo
 # These tests have one thread, or only threads that other tests have too, so the thread sanitizer
 # would find nothing new in them.
 set(not_for_tsan "^(fuzz_|example_|test_cpp_|test_place|test_suspend$|test_counted_|test_heap_core|test_space_model|test_trace_code|\
-.*_lanes$|test_cli_(bad_input|bench|demo|docs|doctor|export|help|info|oom_report|plan|report|stats|streams|top|trace)|\
-test_page_|test_soft_heap_room)")
+.*_lanes$|test_cli_(bad_input|bench|demo|docs|doctor|export|help|info|log|oom_report|output|plan|replay|report|snapshot|stats|\
+streams|terminal|top|trace)|test_page_|test_soft_heap_room)")
 
 # acre_test_run(NAME AREA COMMAND...)
 function(acre_test_run name area)

@@ -26,4 +26,4 @@ table() {
     "$source/scripts/heap-table" --check "${archs[@]}" "$@" "$nvcc" 2>/dev/null
 }
 table --kernel malloc --kernel free --kernel both --kernel "16 pairs"
-table --few-registers --kernel both --kernel live # fits with values of the kernel's own, too
+table --few-registers --kernel live # fits with values of the kernel's own, too

@@ -57,6 +57,9 @@ for way in 'h2d pageable' 'd2h pageable' 'h2d pinned' 'd2h pinned' d2d; do
         expect_json "[.results[] | select(.case == \"$way $size\") | .unit] | unique == [\"GB/s\"]"
     done
 done
+for way in h2d d2h; do
+    expect_json "[.results[] | select(.case == \"$way pageable first 4MiB\") | .who] == [\"acre\", \"driver\", \"floor\"]"
+done
 expect_json '[.results[] | select(.case == "d2h pageable untouched 4MiB") | .who]
     == ["acre", "driver", "floor"]'
 # Each case has acre and the driver; cases with pageable memory also have a floor.
