@@ -23,8 +23,22 @@ struct is_range_of<T, Range,
     : std::is_convertible<
           std::remove_pointer_t<decltype(std::data(std::declval<const Range &>()))> (*)[],
           const T (*)[]> {}; /* as arrays: a pointer to a derived class has another stride */
+/* True for a vec, a device_vector, and a vec_ref: queued copies from them are recorded. */
+template <class T, class From, class = void> struct is_vec_of : std::false_type {};
+template <class T, class From>
+struct is_vec_of<T, From, std::void_t<decltype(std::declval<const From &>().ref())>>
+    : std::is_same<decltype(std::declval<const From &>().ref()), vec_ref<T>> {};
+template <class T> struct is_vec_of<T, vec_ref<T>, void> : std::true_type {};
 template <class T, class Range>
-using enable_range = std::enable_if_t<is_range_of<T, Range>::value, int>;
+using enable_range =
+    std::enable_if_t<is_range_of<T, Range>::value && !is_vec_of<T, Range>::value, int>;
+template <class T, class From> using enable_vec = std::enable_if_t<is_vec_of<T, From>::value, int>;
+template <class T> vec_ref<T> vec_of(vec_ref<T> vec) noexcept {
+    return vec;
+}
+template <class From> auto vec_of(const From &from) noexcept -> decltype(from.ref()) {
+    return from.ref();
+}
 } // namespace detail
 
 /* Elements in device memory (acre_vec), with the stream whose work uses them. Growth within the
@@ -65,6 +79,14 @@ template <class T> class device_vector {
     template <class Range, detail::enable_range<T, Range> = 0>
     device_vector(device_ref device, const Range &elements, stream_ref stream)
         : device_vector(device, std::data(elements), std::size(elements), stream) {
+    }
+    /* Copies of the elements of another vector, or of a vec. `stream` must wait for the work that
+     * writes them. The copy is a recorded use: the other vector may change or be destroyed at once.
+     */
+    template <class From, detail::enable_vec<T, From> = 0>
+    device_vector(device_ref device, const From &from, stream_ref stream)
+        : device_vector(device, stream) {
+        append(from);
     }
     /* An empty vector, without exceptions. Add elements with try_append or try_resize. */
     static result<device_vector> try_create(device_ref device, stream_ref stream = {},
@@ -151,6 +173,21 @@ template <class T> class device_vector {
     void append(std::initializer_list<T> elements) {
         append(elements.begin(), elements.size());
     }
+    /* Adds copies of the elements of another vector, or of a vec, and records the copy as a use of
+     * it. stream() must wait for the work that writes these elements. */
+    template <class From, detail::enable_vec<T, From> = 0> void append(const From &from) {
+        acre::check(try_append(from).status());
+    }
+    template <class From, detail::enable_vec<T, From> = 0>
+    result<void> try_append(const From &from) noexcept {
+        const vec_ref<T> source = detail::vec_of(from);
+        result<void> copied = try_append(source.data(), source.size());
+        if (!copied || source == ref() || is_on_stream_of(from))
+            return copied;
+        result<void> recorded = source.try_record_use(stream());
+        /* Without a record the source must not change before the copy is done. */
+        return recorded || !source.get() ? copied : device_.try_sync(stream());
+    }
     /* Adds one element. Each call queues a copy: append many at a time where possible. */
     void push_back(const T &element) {
         append(&element, 1);
@@ -190,6 +227,14 @@ template <class T> class device_vector {
     }
     template <class Range, detail::enable_range<T, Range> = 0> void assign(const Range &elements) {
         assign(std::data(elements), std::size(elements));
+    }
+    template <class From, detail::enable_vec<T, From> = 0> void assign(const From &from) {
+        acre::check(try_assign(from).status());
+    }
+    template <class From, detail::enable_vec<T, From> = 0>
+    result<void> try_assign(const From &from) noexcept {
+        result<void> cleared = try_clear();
+        return cleared ? try_append(from) : cleared;
     }
 
     /* Copies the first `count` elements, at most size(), to any memory, in stream order. Pageable
@@ -232,6 +277,15 @@ template <class T> class device_vector {
     device_vector(device_ref device, vec<T> &&made) noexcept
         : device_(device), vec_(std::move(made)) {
     }
+    /* All operations of a device_vector are in the order of its stream. Those of a vec have a
+     * stream each. */
+    bool is_on_stream_of(const device_vector &other) const noexcept {
+        return other.stream() == stream();
+    }
+    bool is_on_stream_of(const vec_ref<T> &) const noexcept {
+        return false;
+    }
+
     device_ref device_;
     vec<T> vec_;
 };
