@@ -17,18 +17,19 @@ constexpr size_t array_bytes(size_t count, size_t element_bytes) noexcept {
 } // namespace detail
 
 /* An array whose address a plan writes. It must exist until the plan has written it, in the same
- * place: it can be neither copied nor moved. */
+ * place: it can be neither copied nor moved. A new request empties it until the plan has placed the
+ * request. */
 template <class T> class planned {
   public:
     planned() noexcept = default;
     planned(const planned &) = delete;
     planned &operator=(const planned &) = delete;
 
-    /* NULL before the plan has placed it. */
+    /* NULL before the plan has placed the last request. */
     T *data() const noexcept {
         return static_cast<T *>(p_);
     }
-    /* The elements that were last requested; 0 before the plan has placed them. */
+    /* The elements of the last request; 0 before the plan has placed it. */
     size_t size() const noexcept {
         return p_ ? size_ : 0;
     }
@@ -38,6 +39,19 @@ template <class T> class planned {
 
   private:
     friend class plan_ref;
+    /* Makes a request for `count` elements, by ask(address of p_). The plan writes p_ in the call
+     * or later. An address of an earlier request must not stay: its block may be smaller. After a
+     * failure the array is as before. */
+    template <class Ask> acre_status request(size_t count, Ask ask) noexcept {
+        void *before = std::exchange(p_, nullptr);
+        acre_status status = ask(&p_);
+        if (status == ACRE_OK)
+            size_ = count;
+        else
+            p_ = before;
+        return status;
+    }
+
     void *p_ = nullptr;
     size_t size_ = 0;
 };
@@ -63,11 +77,10 @@ class plan_ref {
     template <class T>
     result<void> try_want(planned<T> &array, size_t count,
                           uint32_t place = ACRE_PLACE_DEVICE) const noexcept {
-        acre_status status = acre_plan_want(plan_, place, detail::array_bytes(count, sizeof(T)),
-                                            alignof(T), &array.p_);
-        if (status == ACRE_OK)
-            array.size_ = count;
-        return status;
+        return array.request(count, [&](void **p) {
+            return acre_plan_want(plan_, place, detail::array_bytes(count, sizeof(T)), alignof(T),
+                                  p);
+        });
     }
     /* Requests `count` elements for the steps from `first_step` to `last_step`, both included
      * (acre_plan_want_for). commit() writes the address. */
@@ -80,13 +93,13 @@ class plan_ref {
     result<void> try_want_for(planned<T> &array, size_t count, uint64_t first_step,
                               uint64_t last_step,
                               uint32_t place = ACRE_PLACE_DEVICE) const noexcept {
-        acre_status status = acre_plan_want_for(plan_, place, detail::array_bytes(count, sizeof(T)),
-                                                alignof(T), first_step, last_step, &array.p_);
-        if (status == ACRE_OK)
-            array.size_ = count;
-        return status;
+        return array.request(count, [&](void **p) {
+            return acre_plan_want_for(plan_, place, detail::array_bytes(count, sizeof(T)),
+                                      alignof(T), first_step, last_step, p);
+        });
     }
-    /* A request for want_many, for all steps and on the device. Change its fields for others. */
+    /* A request for want_many, for all steps and on the device. Change its fields for others. The
+     * array is empty until the plan has placed the request, also if want_many fails. */
     template <class T>
     static acre_plan_wish wish(planned<T> &array, size_t count,
                                const char *name = nullptr) noexcept {
@@ -96,6 +109,7 @@ class plan_ref {
         wish.name = name;
         wish.bytes = detail::array_bytes(count, sizeof(T));
         wish.alignment = alignof(T);
+        array.p_ = nullptr;
         array.size_ = count;
         return wish;
     }
