@@ -1,5 +1,6 @@
 /* Memory that the host writes at once, streams that end before the objects that use them, errors of
- * other calls, and files compiled with and without exceptions in one program (cpp_without.cpp). */
+ * other calls, and files compiled with and without exceptions (cpp_without.cpp) and RTTI
+ * (cpp_without_rtti.cpp) in one program. */
 
 /* A program may have a function with this name and argument: the headers must not call it. */
 #include <acre/status.h>
@@ -11,7 +12,27 @@ void check(acre_status);
 #include <acre_soft.h>
 
 #include <array>
+#include <memory>
+#include <new>
+#include <optional>
 #include <utility>
+
+namespace {
+bool is_out_of_host_memory; // operator new fails
+}
+void *operator new(size_t bytes, const std::nothrow_t &) noexcept {
+    return is_out_of_host_memory ? nullptr : std::malloc(bytes);
+}
+void *operator new(size_t bytes) {
+    void *p = operator new(bytes, std::nothrow);
+    return p ? p : throw std::bad_alloc();
+}
+void operator delete(void *p) noexcept {
+    std::free(p);
+}
+void operator delete(void *p, size_t) noexcept {
+    std::free(p);
+}
 
 namespace {
 
@@ -156,6 +177,52 @@ TEST(files_without_exceptions_leave_exceptions_to_others) {
     without_exceptions(device.get());
     CHECK_THROWS(acre::out_of_memory, acre::check(ACRE_E_LIMIT));
     CHECK_THROWS(acre::error, acre::pool_ref::default_of(nullptr));
+}
+
+std::unique_ptr<std::pmr::memory_resource> resource_without_rtti(acre_pool *pool);
+bool is_equal_without_rtti(const std::pmr::memory_resource &a, const std::pmr::memory_resource &b);
+
+TEST(pmr_resources_of_files_with_and_without_rtti_are_equal) {
+    acre::device device(device_name);
+    acre::pool one(device, ACRE_KIND_PINNED), two(device, ACRE_KIND_PINNED);
+    acre::pmr_resource with(one), other(two);
+    std::unique_ptr<std::pmr::memory_resource> without = resource_without_rtti(one.get());
+    CHECK(with.is_equal(*without) && without->is_equal(with) && !other.is_equal(*without));
+    CHECK(is_equal_without_rtti(with, *without) && is_equal_without_rtti(*without, with));
+    CHECK(!without->is_equal(other) && !without->is_equal(*std::pmr::new_delete_resource()));
+    CHECK(!is_equal_without_rtti(*std::pmr::new_delete_resource(), *without));
+}
+
+TEST(pmr_try_create_without_host_memory_throws_nothing) {
+    acre::device device(device_name);
+    acre::pool pool(device, ACRE_KIND_PINNED);
+    is_out_of_host_memory = true;
+    acre_status status = acre::pmr_resource::try_create(pool).status();
+    bool threw = false;
+    try {
+        acre::pmr_resource resource(pool);
+    } catch (const std::bad_alloc &) {
+        threw = true;
+    }
+    is_out_of_host_memory = false;
+    CHECK(status == ACRE_E_HOST_MEMORY && threw);
+    CHECK(acre::pmr_resource::try_create(pool));
+}
+
+TEST(pmr_resource_that_outlives_its_device_destroys_no_other_stream) {
+    std::optional<acre::pmr_resource> resource;
+    {
+        acre::device device(device_name);
+        resource.emplace(device);
+        resource->deallocate(resource->allocate(10), 10);
+    }
+    acre::device device(device_name);
+    std::vector<acre::stream> streams;
+    for (int i = 0; i < 64; i++) // one of them may have the handle of the resource's stream
+        streams.emplace_back(device);
+    resource.reset();
+    for (const acre::stream &stream : streams)
+        CHECK(stream.query());
 }
 
 void check(acre_status) {
