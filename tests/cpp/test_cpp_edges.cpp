@@ -124,22 +124,55 @@ TEST(objects_outlive_their_stream_and_leak_nothing) {
     CHECK(device.stats().ranges == ranges && device.stats().vecs == vecs);
 }
 
+namespace {
+/* The report of a request that fails for lack of memory. */
+template <class F> std::string report_of(F request) {
+    try {
+        request();
+    } catch (const acre::out_of_memory &error) {
+        return error.report();
+    }
+    FAIL("no exception");
+    return {};
+}
+} // namespace
+
 TEST(reports_are_those_of_the_request_that_failed) {
+    constexpr size_t huge = size_t(1) << 50;
     acre::device device(device_name);
-    acre::pool pool(device);
-    pool.set_limits(0, 1 << 20);
-    try {
-        (void)pool.allocate(64 << 20, nullptr);
-        FAIL("no exception");
-    } catch (const acre::out_of_memory &error) {
-        CHECK(!error.report().empty());
-    }
-    try {
-        acre::memory huge(device, ACRE_KIND_DEVICE, size_t(1) << 50);
-        FAIL("no exception");
-    } catch (const acre::out_of_memory &error) {
-        CHECK(error.report().empty());
-    }
+    acre::stream stream(device);
+    acre::pool pool(device), small(device);
+    small.set_limits(0, 1 << 20);
+    acre_plan_options options = {};
+    options.device_bytes = options.host_bytes = ACRE_PLAN_AS_NEEDED;
+    acre::plan plan(device, options);
+    void *blocks[2], *block = pool.allocate(100, stream);
+    auto report_is_for = [](const char *bytes, auto request) {
+        CHECK(report_of(request).find(bytes) != std::string::npos);
+    };
+    report_is_for("3145728 bytes", [&] { (void)small.allocate(3 << 20, stream); });
+    report_is_for("1125899906842624 bytes", [&] { (void)pool.reallocate(block, huge, stream); });
+    report_is_for("3145729 bytes", [&] { (void)small.allocate_zeroed((3 << 20) + 1, stream); });
+    report_is_for("1125899906842624 bytes", [&] { pool.allocate_many(huge, 2, stream, blocks); });
+    report_is_for("3145730 bytes", [&] { (void)small.allocate((3 << 20) + 2, stream); });
+    report_is_for("1125899906842624 bytes", [&] {
+        acre::plan_step step = plan.step(stream);
+        (void)step.allocate(huge);
+    });
+    report_is_for("3145732 bytes", [&] { (void)small.allocate((3 << 20) + 4, stream); });
+    report_is_for("1125899906842624 bytes", [&] {
+        void *p;
+        acre::check(acre_alloc(device.get(), huge, nullptr, &p));
+    });
+    // These calls write no report: that of an earlier request is not theirs.
+    CHECK(report_of([&] { acre::memory(device, ACRE_KIND_DEVICE, huge); }).empty());
+    CHECK(report_of([&] { pool.reserve(huge); }).empty());
+    CHECK(report_of([&] { (void)pool.allocate_spillable(huge, stream); }).empty());
+    acre_pool_options too_much = {};
+    too_much.initial_bytes = huge;
+    CHECK(report_of([&] { acre::pool(device, too_much); }).empty());
+    CHECK(report_of([&] { acre::range(device, UINT64_MAX); }).empty());
+    pool.deallocate(block, stream);
 }
 
 TEST(vector_copies_no_more_than_it_has) {
