@@ -58,6 +58,8 @@ template <class T> class device_vector {
     using iterator = T *;
     using const_iterator = const T *;
 
+    /* A vector without a device, to be assigned to. */
+    device_vector() noexcept = default;
     /* An empty vector. */
     explicit device_vector(device_ref device, stream_ref stream = {},
                            const acre_vec_options &options = {})
