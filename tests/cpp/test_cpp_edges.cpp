@@ -8,7 +8,9 @@ void check(acre_status);
 
 #include "cpp_cases.hpp"
 
+#include <acre/cpp/heap.hpp>
 #include <acre/cpp/pmr.hpp>
+#include <acre_heap.hpp>
 #include <acre_soft.h>
 
 #include <array>
@@ -256,6 +258,37 @@ TEST(pmr_resource_that_outlives_its_device_destroys_no_other_stream) {
     resource.reset();
     for (const acre::stream &stream : streams)
         CHECK(stream.query());
+}
+
+namespace {
+struct throws_in_constructor {
+    throws_in_constructor() {
+        throw 1;
+    }
+};
+/* A kernel of the soft device. */
+void make_object_that_throws(void *arguments) {
+    acre_heap_handle heap = *static_cast<acre_heap_handle *>(arguments);
+    try {
+        (void)acre::make_heap<throws_in_constructor>(heap);
+    } catch (int) {
+    }
+}
+} // namespace
+
+TEST(heap_object_whose_constructor_throws_leaves_no_block) {
+    if (std::strcmp(device_name, "soft") != 0)
+        return; // constructors in kernels of a GPU cannot throw
+    acre::device device(device_name);
+    acre::heap heap(device);
+    acre_heap_handle handle = heap.handle();
+    const uint32_t one[3] = {1, 1, 1};
+    acre::check(
+        acre_soft_launch(device.get(), nullptr, make_object_that_throws, one, one, 0, &handle));
+    device.sync();
+    int blocks = 0;
+    heap.walk([&](void *, uint64_t) { blocks++; });
+    CHECK(blocks == 0);
 }
 
 void check(acre_status) {
