@@ -126,6 +126,27 @@ TEST(objects_outlive_their_stream_and_leak_nothing) {
     CHECK(device.stats().ranges == ranges && device.stats().vecs == vecs);
 }
 
+TEST(containers_leave_a_stream_that_no_longer_exists) {
+    if (std::strcmp(device_name, "soft") != 0)
+        return; // CUDA need not notice that a stream was destroyed
+    acre::device device(device_name);
+    acre::stream stream(device);
+    acre::pool pool(device);
+    acre::device_buffer buffer;
+    acre::device_vector<int> vector(device);
+    {
+        acre::stream gone(device);
+        buffer = acre::device_buffer(pool, 1000, gone);
+        vector = acre::device_vector<int>(device, {1, 2}, gone);
+    }
+    buffer.set_stream(stream);
+    vector.set_stream(stream);
+    buffer.resize(100000);
+    vector.push_back(3);
+    CHECK(buffer.stream() == stream && vector.stream() == stream);
+    CHECK(vector.to_host() == std::vector<int>({1, 2, 3}));
+}
+
 namespace {
 /* The report of a request that fails for lack of memory. */
 template <class F> std::string report_of(F request) {

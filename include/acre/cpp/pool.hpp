@@ -248,16 +248,18 @@ class pool : public detail::owner<pool_ref, detail::destroy_pool> {
 };
 
 namespace detail {
-[[gnu::noinline, gnu::cold]] inline void free_after_all_work(pool_ref pool, void *p) noexcept {
+/* Waits for all work of a pool's device, where a stream that must be waited for no longer exists.
+ */
+[[gnu::noinline, gnu::cold]] inline acre_status wait_for_all_work(pool_ref pool) noexcept {
     result<acre_pool_info> info = pool.try_info();
-    if (info && acre_device_sync(info->device) == ACRE_OK)
-        acre_pool_free(pool.get(), p, nullptr);
+    return info ? acre_device_sync(info->device) : info.status();
 }
 /* Frees a block in stream order, for code that cannot report a failure. If the stream no longer
  * exists, waits for all work of the device instead. */
 inline void free_block(pool_ref pool, void *p, stream_ref stream) noexcept {
-    if (__builtin_expect(acre_pool_free(pool.get(), p, stream.get()) == ACRE_E_HANDLE, 0))
-        free_after_all_work(pool, p);
+    if (__builtin_expect(acre_pool_free(pool.get(), p, stream.get()) == ACRE_E_HANDLE, 0) &&
+        wait_for_all_work(pool) == ACRE_OK)
+        acre_pool_free(pool.get(), p, nullptr);
 }
 
 /* Returns ACRE_E_KIND for a pool whose memory the host cannot access. */

@@ -141,13 +141,16 @@ template <class T> class device_vector {
     }
 
     /* Changes the stream of all later operations, and records the work of the stream before, which
-     * may use the elements. New work of `stream` must wait for it, with an event. */
+     * may use the elements. New work of `stream` must wait for it, with an event. If the stream
+     * before no longer exists, waits for all work of the device. */
     void set_stream(stream_ref stream) {
         acre::check(try_set_stream(stream).status());
     }
     result<void> try_set_stream(stream_ref stream) noexcept {
         if (stream != vec_.stream()) {
             result<void> recorded = vec_.try_record_use(vec_.stream());
+            if (recorded.status() == ACRE_E_HANDLE)
+                recorded = device_.try_sync();
             if (!recorded)
                 return recorded;
         }
