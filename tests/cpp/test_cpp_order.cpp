@@ -256,6 +256,19 @@ TEST(order_vector_copied_on_another_stream_is_a_recorded_use) {
     check(by_ref);
 }
 
+TEST(order_vector_push_back_reads_the_element_at_once) {
+    fixture t(device_name);
+    acre::memory pinned(t.device, ACRE_KIND_PINNED, sizeof(int));
+    int *element = static_cast<int *>(pinned.data());
+    acre::device_vector<int> vector(t.device, t.stream);
+    {
+        cpp_lag lag(t.device);
+        for (*element = 0; *element < 4; ++*element)
+            vector.push_back(*element);
+    }
+    CHECK(vector.to_host() == std::vector<int>({0, 1, 2, 3}));
+}
+
 TEST(order_vector_copies_of_vectors_have_their_elements) {
     fixture t(device_name);
     acre::device_vector<int> from(t.device, {1, 2, 3}, t.stream), empty(t.device);

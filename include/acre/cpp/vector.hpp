@@ -195,7 +195,9 @@ template <class T> class device_vector {
     }
     /* Adds one element. Each call queues a copy: append many at a time where possible. */
     void push_back(const T &element) {
-        append(&element, 1);
+        /* acre_copy reads pinned memory later, when `element` may have changed. */
+        const T copy = element;
+        append(&copy, 1);
     }
     /* Sets the number of elements; new ones have undefined contents. */
     void resize(size_t count) {
