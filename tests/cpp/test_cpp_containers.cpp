@@ -204,6 +204,24 @@ TEST(vector_constructs_appends_and_reads_back) {
     CHECK(none.size() == 5 && empty.empty() && empty.to_host().empty());
 }
 
+TEST(vector_assigned_from_itself_keeps_its_elements) {
+    fixture t(device_name);
+    const std::vector<int> host = {1, 2, 3, 4};
+    acre::device_vector<int> vector(t.device, host, t.stream);
+    vector.assign(vector);
+    vector.assign(vector.ref());
+    vector.assign(vector.data(), vector.size());
+    CHECK(vector.to_host() == host);
+    for (size_t at = 0; at < 2; at++) { // overlaps its new place
+        CHECK(vector.try_assign(vector.data() + at, 3).status() == ACRE_E_OVERLAP);
+        CHECK_THROWS(acre::call_error, vector.assign(vector.data() + at, 3));
+    }
+    CHECK(vector.to_host() == host);
+    vector.assign(vector.data() + 2, 2);
+    CHECK(vector.to_host() == std::vector<int>({3, 4}));
+    CHECK(vector.try_assign(nullptr, 0) && vector.empty());
+}
+
 TEST(vector_keeps_its_address_while_it_grows) {
     fixture t(device_name);
     acre::device_vector<int> vector(t.device, t.stream);

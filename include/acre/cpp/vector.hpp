@@ -2,6 +2,7 @@
 #ifndef ACRE_CPP_VECTOR_HPP
 #define ACRE_CPP_VECTOR_HPP
 
+#include <cstdint>
 #include <initializer_list>
 #include <iterator>
 #include <type_traits>
@@ -227,10 +228,25 @@ template <class T> class device_vector {
     result<void> try_shrink_to_fit() noexcept {
         return vec_.try_shrink_to_fit(stream());
     }
-    /* Replaces all elements by others than its own. After a failure the vector may be empty. */
+    /* Replaces all elements. Elements of the vector itself must not overlap their new places:
+     * otherwise the call fails with ACRE_E_OVERLAP, and the vector is unchanged. All of its
+     * elements are a no-op. After any other failure the vector may be empty. */
     void assign(const T *from, size_t count) {
-        clear();
-        append(from, count);
+        result<void> assigned = try_assign(from, count);
+        if (assigned.status() == ACRE_E_OVERLAP)
+            acre::throw_error(ACRE_E_OVERLAP, "acre::device_vector::assign: elements of the vector "
+                                              "overlap the places that they are assigned to");
+        acre::check(assigned.status());
+    }
+    result<void> try_assign(const T *from, size_t count) noexcept {
+        const uintptr_t source = reinterpret_cast<uintptr_t>(from);
+        const uintptr_t target = reinterpret_cast<uintptr_t>(data());
+        if (target && source == target && count == size())
+            return ACRE_OK;
+        if (target && (source < target ? target - source : source - target) / sizeof(T) < count)
+            return ACRE_E_OVERLAP;
+        result<void> cleared = try_clear();
+        return cleared ? try_append(from, count) : cleared;
     }
     template <class Range, detail::enable_range<T, Range> = 0> void assign(const Range &elements) {
         assign(std::data(elements), std::size(elements));
@@ -240,6 +256,8 @@ template <class T> class device_vector {
     }
     template <class From, detail::enable_vec<T, From> = 0>
     result<void> try_assign(const From &from) noexcept {
+        if (detail::vec_of(from) == ref())
+            return ACRE_OK;
         result<void> cleared = try_clear();
         return cleared ? try_append(from) : cleared;
     }
