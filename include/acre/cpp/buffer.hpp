@@ -18,7 +18,8 @@ inline namespace ACRE__CPP_MODE {
 class device_buffer {
   public:
     /* An empty buffer without a pool, to be assigned to. */
-    device_buffer() noexcept = default;
+    device_buffer() noexcept : pool_(), stream_() {
+    }
     /* `bytes` with undefined contents. */
     device_buffer(pool_ref pool, size_t bytes, stream_ref stream)
         : device_buffer(try_create(pool, bytes, stream).value()) {
@@ -82,6 +83,8 @@ class device_buffer {
         swap(moved);
         return *this;
     }
+    device_buffer(const device_buffer &) = delete;
+    device_buffer &operator=(const device_buffer &) = delete;
     ~device_buffer() {
         reset();
     }

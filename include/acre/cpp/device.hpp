@@ -245,6 +245,8 @@ template <class Handle, class Destroy> class sized_owner {
         swap(moved);
         return *this;
     }
+    sized_owner(const sized_owner &) = delete;
+    sized_owner &operator=(const sized_owner &) = delete;
     ~sized_owner() {
         reset();
     }
@@ -299,6 +301,8 @@ class device_object {
         std::swap(handle_, moved.handle_);
         return *this;
     }
+    device_object(const device_object &) = delete;
+    device_object &operator=(const device_object &) = delete;
     ~device_object() {
         if (handle_)
             Destroy(device_.get(), handle_);

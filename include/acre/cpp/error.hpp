@@ -139,7 +139,7 @@ template <class T> class [[nodiscard]] result {
   public:
     result(T value) : value_(std::move(value)), status_(ACRE_OK) {
     }
-    result(acre_status failure) noexcept : status_(failure) {
+    result(acre_status failure) noexcept : value_(), status_(failure) {
         assert(failure != ACRE_OK);
     }
 
