@@ -1,7 +1,8 @@
 # The tests of the C++ API, in tests/cpp: each test_*.cpp is a program that links libacre.so, in C++17.
 # Three have rules of their own:
 #   test_cpp_plain     compiled with -fno-exceptions
-#   test_cpp_edges     links cpp_without.cpp, compiled with -fno-exceptions, first
+#   test_cpp_edges     links cpp_without.cpp, compiled with -fno-exceptions, and cpp_without_rtti.cpp, compiled
+#                      with -fno-rtti, first
 #   test_cpp_faults    links the library with test points, and cpp_fault.c, to fail driver calls
 # And the programs of examples/cpp, which must exit with 0.
 include(cmake/cxx.cmake)
@@ -23,13 +24,21 @@ foreach(source IN LISTS cpp_tests)
         target_compile_options(${name} PRIVATE -fno-exceptions)
     endif()
     if(name STREQUAL "test_cpp_edges")
-        add_library(cpp_without OBJECT tests/cpp/cpp_without.cpp)
-        set_target_properties(cpp_without PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+        foreach(without IN ITEMS cpp_without cpp_without_rtti)
+            add_library(${without} OBJECT tests/cpp/${without}.cpp)
+            set_target_properties(${without} PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+            target_link_libraries(${without} PRIVATE acre_shared acre_test_flags)
+            # Before the others: the linker keeps the first copy of a function.
+            target_link_options(${name} PRIVATE $<TARGET_OBJECTS:${without}>)
+            add_dependencies(${name} ${without})
+        endforeach()
         target_compile_options(cpp_without PRIVATE -fno-exceptions -O0)
-        target_link_libraries(cpp_without PRIVATE acre_shared acre_test_flags)
-        # Before the others: the linker keeps the first copy of a function.
-        target_link_options(${name} PRIVATE $<TARGET_OBJECTS:cpp_without>)
-        add_dependencies(${name} cpp_without)
+        target_compile_options(cpp_without_rtti PRIVATE -fno-rtti -O0)
+        if(ACRE_SANITIZE STREQUAL "asan") # its check of the class of an object needs RTTI
+            # Of the sources, since these options come last.
+            set_source_files_properties(tests/cpp/cpp_without_rtti.cpp ${source} PROPERTIES
+                COMPILE_OPTIONS -fno-sanitize=vptr)
+        endif()
     endif()
     if(name STREQUAL "test_cpp_faults")
         target_sources(${name} PRIVATE tests/cpp/cpp_fault.c)

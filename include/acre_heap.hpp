@@ -9,8 +9,8 @@
  *       n->value = 3;
  *   }                                   // destroyed and freed
  *
- * Nothing throws: without memory the result is null. For `new` and `delete` in device code see
- * ACRE_HEAP_AS_NEW in acre/heap/dropin.h. */
+ * Without memory the result is null, and nothing is thrown. For `new` and `delete` in device code
+ * see ACRE_HEAP_AS_NEW in acre/heap/dropin.h. */
 #ifndef ACRE_HEAP_HPP
 #define ACRE_HEAP_HPP
 
@@ -30,12 +30,24 @@
 
 namespace acre {
 
-/* Allocates memory for an object and constructs it. Null if there is no memory. */
+/* Allocates memory for an object and constructs it. Null if there is no memory. If the constructor
+ * throws, which is possible only in a kernel of the soft device, the memory is freed. */
 template <class T, class... Arguments>
 ACRE__HEAP_METHOD T *heap_create(acre_heap_handle h, Arguments &&...arguments) {
     void *p = alignof(T) > 16 ? acre_heap_aligned_malloc(h, sizeof(T), alignof(T))
                               : acre_heap_malloc(h, sizeof(T));
-    return p ? ::new (p) T(static_cast<Arguments &&>(arguments)...) : nullptr;
+    if (!p)
+        return nullptr;
+#if defined(__cpp_exceptions) && !defined(__CUDACC__)
+    try {
+        return ::new (p) T(static_cast<Arguments &&>(arguments)...);
+    } catch (...) {
+        acre_heap_free(h, p);
+        throw;
+    }
+#else
+    return ::new (p) T(static_cast<Arguments &&>(arguments)...);
+#endif
 }
 
 /* Destroys an object of heap_create and frees its memory. Null is a no-op. */

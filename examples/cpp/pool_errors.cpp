@@ -31,7 +31,8 @@ int main() {
     acre::result<void *> refused = pool.try_allocate(100 * MIB, stream);
     std::printf("try_allocate: %s\n", acre_status_name(refused.status()));
 
-    // A cache that is dropped when the pool needs memory. Blocks free themselves.
+    // A cache that is dropped when the pool needs memory. Blocks free themselves. If other threads
+    // used the pool, too, the cache would need a lock: the callback runs in the allocating thread.
     std::vector<acre::device_buffer> cache;
     for (int i = 0; i < 3; i++)
         cache.emplace_back(pool, 16 * MIB, stream);

@@ -15,8 +15,7 @@ int main() {
     acre::device_vector<float> x(device, {1, 2, 3}, stream); // grows in place
     x.append({4, 5});
 
-    acre::pool pinned(device, ACRE_KIND_PINNED);
-    acre::pmr_resource resource(pinned);
+    acre::pmr_resource resource(device);               // the device's default pool of pinned memory
     std::pmr::vector<float> host(x.size(), &resource); // pinned: copies run at full speed
     x.copy_to(host.data(), host.size());
     stream.sync();

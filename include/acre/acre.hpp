@@ -1,6 +1,6 @@
 /* acre for C++17: owners, references, containers, and resources for other libraries, over the C API
- * at the cost of the C call and a check of its status. Header only; link with acre::acre, or
- * `pkg-config --libs acre`.
+ * at the cost of the C call and a check of its status. Header only; link with acre::cpp in
+ * CMake, or use `pkg-config --cflags --libs acre-cpp`.
  *
  *   acre::device device;                        // the GPU, or the soft device
  *   acre::stream stream(device);

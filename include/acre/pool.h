@@ -258,9 +258,10 @@ ACRE_API acre_status acre_pool_set_limits(acre_pool *pool, uint64_t soft_limit_b
  * the pool then tries again, and calls the callback once more if the memory was not enough. The
  * callback returns 0 if it cannot free anything.
  *
- * acre calls the callback in the allocating thread and holds no lock. The callback may free and
- * trim anything. Its own allocations take the first four steps only, so callbacks do not nest. The
- * callback must not destroy the pool (ACRE_E_BUSY) or close the pool's device. */
+ * acre calls the callback in the allocating thread and holds no lock, so several threads may run it
+ * at the same time. The callback may free and trim anything. Its own allocations take the first
+ * four steps only, so callbacks do not nest. The callback must not destroy the pool (ACRE_E_BUSY)
+ * or close the pool's device. */
 typedef int (*acre_pool_oom_fn)(void *user, acre_pool *pool, uint64_t wanted_bytes,
                                 uint32_t attempt);
 

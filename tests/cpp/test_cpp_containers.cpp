@@ -17,6 +17,32 @@ static_assert(!std::is_copy_constructible_v<acre::device_vector<int>>, "a copy n
 
 namespace {
 
+struct first_base {
+    int a;
+};
+struct second_base {
+    int b;
+};
+struct two_bases : first_base, second_base {};
+
+/* The conversions of owning pointers. */
+template <class From, class To>
+constexpr bool converts = std::is_convertible_v<From, To> || std::is_constructible_v<To, From> ||
+                          std::is_assignable_v<To &, From>;
+static_assert(!converts<acre::host_ptr<int>, acre::unique_ptr<int>>,
+              "the destructor would not run");
+static_assert(!converts<acre::host_ptr<int[]>, acre::unique_ptr<int[]>>, "nor those of an array");
+static_assert(!converts<acre::unique_ptr<int>, acre::host_ptr<int>>, "how many objects are there?");
+static_assert(!converts<acre::unique_ptr<int[]>, acre::host_ptr<int[]>>, "how many objects?");
+static_assert(!converts<acre::unique_ptr<two_bases>, acre::unique_ptr<second_base>>,
+              "a base may have another address than the block");
+static_assert(!converts<acre::host_ptr<two_bases>, acre::host_ptr<second_base>>, "likewise");
+static_assert(!converts<acre::unique_ptr<const int[]>, acre::unique_ptr<int[]>>, "const stays");
+static_assert(converts<acre::unique_ptr<int>, acre::unique_ptr<const int>>, "const may be added");
+static_assert(converts<acre::unique_ptr<int[]>, acre::unique_ptr<const int[]>>, "to arrays, too");
+static_assert(converts<acre::host_ptr<int[]>, acre::host_ptr<const int[]>>, "and to objects");
+static_assert(converts<acre::unique_ptr<int>, acre::unique_ptr<void>>, "without elements");
+
 struct fixture {
     acre::device device;
     acre::stream stream;
@@ -178,6 +204,24 @@ TEST(vector_constructs_appends_and_reads_back) {
     CHECK(none.size() == 5 && empty.empty() && empty.to_host().empty());
 }
 
+TEST(vector_assigned_from_itself_keeps_its_elements) {
+    fixture t(device_name);
+    const std::vector<int> host = {1, 2, 3, 4};
+    acre::device_vector<int> vector(t.device, host, t.stream);
+    vector.assign(vector);
+    vector.assign(vector.ref());
+    vector.assign(vector.data(), vector.size());
+    CHECK(vector.to_host() == host);
+    for (size_t at = 0; at < 2; at++) { // overlaps its new place
+        CHECK(vector.try_assign(vector.data() + at, 3).status() == ACRE_E_OVERLAP);
+        CHECK_THROWS(acre::call_error, vector.assign(vector.data() + at, 3));
+    }
+    CHECK(vector.to_host() == host);
+    vector.assign(vector.data() + 2, 2);
+    CHECK(vector.to_host() == std::vector<int>({3, 4}));
+    CHECK(vector.try_assign(nullptr, 0) && vector.empty());
+}
+
 TEST(vector_keeps_its_address_while_it_grows) {
     fixture t(device_name);
     acre::device_vector<int> vector(t.device, t.stream);
@@ -252,6 +296,9 @@ TEST(unique_ptr_frees_in_stream_order) {
         CHECK(t.live() == 1);
         CHECK(one.get_deleter().stream() == acre::stream_ref(t.stream));
         one.get_deleter().set_stream(nullptr);
+        acre::unique_ptr<const int[]> fixed = acre::make_unique<int[]>(t.pool, 10, t.stream);
+        acre::unique_ptr<void> bytes = acre::make_unique<int>(t.pool, t.stream);
+        CHECK(fixed && bytes && t.live() == 3);
     }
     CHECK(t.live() == 0);
     CHECK_THROWS(std::bad_alloc, (void)acre::make_unique<int[]>(t.pool, SIZE_MAX / 2, t.stream));
@@ -270,6 +317,11 @@ TEST(host_ptr_constructs_and_destroys) {
             CHECK(many.get_deleter().size() == 10 && pool.stats().live_blocks == 2);
             acre::host_ptr<counted[]> moved = std::move(many);
             CHECK(counted::alive == 11 && moved[0].value == 7);
+            acre::host_ptr<const counted[]> fixed = std::move(moved);
+            acre::host_ptr<const counted> made = acre::make_host<const counted>(pool, t.stream, 6);
+            auto array = acre::make_host<const counted[]>(pool, 2, t.stream, 8);
+            CHECK(counted::alive == 14 && fixed[9].value == 7 && made->value == 6);
+            CHECK(fixed.get_deleter().size() == 10 && array[1].value == 8);
         }
         CHECK(counted::alive == 0 && pool.stats().live_blocks == 0);
         counted::until_throw = 4;

@@ -1,5 +1,6 @@
 /* Memory that the host writes at once, streams that end before the objects that use them, errors of
- * other calls, and files compiled with and without exceptions in one program (cpp_without.cpp). */
+ * other calls, and files compiled with and without exceptions (cpp_without.cpp) and RTTI
+ * (cpp_without_rtti.cpp) in one program. */
 
 /* A program may have a function with this name and argument: the headers must not call it. */
 #include <acre/status.h>
@@ -7,11 +8,33 @@ void check(acre_status);
 
 #include "cpp_cases.hpp"
 
+#include <acre/cpp/heap.hpp>
 #include <acre/cpp/pmr.hpp>
+#include <acre_heap.hpp>
 #include <acre_soft.h>
 
 #include <array>
+#include <memory>
+#include <new>
+#include <optional>
 #include <utility>
+
+namespace {
+bool is_out_of_host_memory; // operator new fails
+}
+void *operator new(size_t bytes, const std::nothrow_t &) noexcept {
+    return is_out_of_host_memory ? nullptr : std::malloc(bytes);
+}
+void *operator new(size_t bytes) {
+    void *p = operator new(bytes, std::nothrow);
+    return p ? p : throw std::bad_alloc();
+}
+void operator delete(void *p) noexcept {
+    std::free(p);
+}
+void operator delete(void *p, size_t) noexcept {
+    std::free(p);
+}
 
 namespace {
 
@@ -103,22 +126,76 @@ TEST(objects_outlive_their_stream_and_leak_nothing) {
     CHECK(device.stats().ranges == ranges && device.stats().vecs == vecs);
 }
 
-TEST(reports_are_those_of_the_request_that_failed) {
+TEST(containers_leave_a_stream_that_no_longer_exists) {
+    if (std::strcmp(device_name, "soft") != 0)
+        return; // CUDA need not notice that a stream was destroyed
     acre::device device(device_name);
+    acre::stream stream(device);
     acre::pool pool(device);
-    pool.set_limits(0, 1 << 20);
-    try {
-        (void)pool.allocate(64 << 20, nullptr);
-        FAIL("no exception");
-    } catch (const acre::out_of_memory &error) {
-        CHECK(!error.report().empty());
+    acre::device_buffer buffer;
+    acre::device_vector<int> vector(device);
+    {
+        acre::stream gone(device);
+        buffer = acre::device_buffer(pool, 1000, gone);
+        vector = acre::device_vector<int>(device, {1, 2}, gone);
     }
+    buffer.set_stream(stream);
+    vector.set_stream(stream);
+    buffer.resize(100000);
+    vector.push_back(3);
+    CHECK(buffer.stream() == stream && vector.stream() == stream);
+    CHECK(vector.to_host() == std::vector<int>({1, 2, 3}));
+}
+
+namespace {
+/* The report of a request that fails for lack of memory. */
+template <class F> std::string report_of(F request) {
     try {
-        acre::memory huge(device, ACRE_KIND_DEVICE, size_t(1) << 50);
-        FAIL("no exception");
+        request();
     } catch (const acre::out_of_memory &error) {
-        CHECK(error.report().empty());
+        return error.report();
     }
+    FAIL("no exception");
+    return {};
+}
+} // namespace
+
+TEST(reports_are_those_of_the_request_that_failed) {
+    constexpr size_t huge = size_t(1) << 50;
+    acre::device device(device_name);
+    acre::stream stream(device);
+    acre::pool pool(device), small(device);
+    small.set_limits(0, 1 << 20);
+    acre_plan_options options = {};
+    options.device_bytes = options.host_bytes = ACRE_PLAN_AS_NEEDED;
+    acre::plan plan(device, options);
+    void *blocks[2], *block = pool.allocate(100, stream);
+    auto report_is_for = [](const char *bytes, auto request) {
+        CHECK(report_of(request).find(bytes) != std::string::npos);
+    };
+    report_is_for("3145728 bytes", [&] { (void)small.allocate(3 << 20, stream); });
+    report_is_for("1125899906842624 bytes", [&] { (void)pool.reallocate(block, huge, stream); });
+    report_is_for("3145729 bytes", [&] { (void)small.allocate_zeroed((3 << 20) + 1, stream); });
+    report_is_for("1125899906842624 bytes", [&] { pool.allocate_many(huge, 2, stream, blocks); });
+    report_is_for("3145730 bytes", [&] { (void)small.allocate((3 << 20) + 2, stream); });
+    report_is_for("1125899906842624 bytes", [&] {
+        acre::plan_step step = plan.step(stream);
+        (void)step.allocate(huge);
+    });
+    report_is_for("3145732 bytes", [&] { (void)small.allocate((3 << 20) + 4, stream); });
+    report_is_for("1125899906842624 bytes", [&] {
+        void *p;
+        acre::check(acre_alloc(device.get(), huge, nullptr, &p));
+    });
+    // These calls write no report: that of an earlier request is not theirs.
+    CHECK(report_of([&] { acre::memory(device, ACRE_KIND_DEVICE, huge); }).empty());
+    CHECK(report_of([&] { pool.reserve(huge); }).empty());
+    CHECK(report_of([&] { (void)pool.allocate_spillable(huge, stream); }).empty());
+    acre_pool_options too_much = {};
+    too_much.initial_bytes = huge;
+    CHECK(report_of([&] { acre::pool(device, too_much); }).empty());
+    CHECK(report_of([&] { acre::range(device, UINT64_MAX); }).empty());
+    pool.deallocate(block, stream);
 }
 
 TEST(vector_copies_no_more_than_it_has) {
@@ -156,6 +233,83 @@ TEST(files_without_exceptions_leave_exceptions_to_others) {
     without_exceptions(device.get());
     CHECK_THROWS(acre::out_of_memory, acre::check(ACRE_E_LIMIT));
     CHECK_THROWS(acre::error, acre::pool_ref::default_of(nullptr));
+}
+
+std::unique_ptr<std::pmr::memory_resource> resource_without_rtti(acre_pool *pool);
+bool is_equal_without_rtti(const std::pmr::memory_resource &a, const std::pmr::memory_resource &b);
+
+TEST(pmr_resources_of_files_with_and_without_rtti_are_equal) {
+    acre::device device(device_name);
+    acre::pool one(device, ACRE_KIND_PINNED), two(device, ACRE_KIND_PINNED);
+    acre::pmr_resource with(one), other(two);
+    std::unique_ptr<std::pmr::memory_resource> without = resource_without_rtti(one.get());
+    CHECK(with.is_equal(*without) && without->is_equal(with) && !other.is_equal(*without));
+    CHECK(is_equal_without_rtti(with, *without) && is_equal_without_rtti(*without, with));
+    CHECK(!without->is_equal(other) && !without->is_equal(*std::pmr::new_delete_resource()));
+    CHECK(!is_equal_without_rtti(*std::pmr::new_delete_resource(), *without));
+}
+
+TEST(pmr_try_create_without_host_memory_throws_nothing) {
+    acre::device device(device_name);
+    acre::pool pool(device, ACRE_KIND_PINNED);
+    is_out_of_host_memory = true;
+    acre_status status = acre::pmr_resource::try_create(pool).status();
+    bool threw = false;
+    try {
+        acre::pmr_resource resource(pool);
+    } catch (const std::bad_alloc &) {
+        threw = true;
+    }
+    is_out_of_host_memory = false;
+    CHECK(status == ACRE_E_HOST_MEMORY && threw);
+    CHECK(acre::pmr_resource::try_create(pool));
+}
+
+TEST(pmr_resource_that_outlives_its_device_destroys_no_other_stream) {
+    std::optional<acre::pmr_resource> resource;
+    {
+        acre::device device(device_name);
+        resource.emplace(device);
+        resource->deallocate(resource->allocate(10), 10);
+    }
+    acre::device device(device_name);
+    std::vector<acre::stream> streams;
+    for (int i = 0; i < 64; i++) // one of them may have the handle of the resource's stream
+        streams.emplace_back(device);
+    resource.reset();
+    for (const acre::stream &stream : streams)
+        CHECK(stream.query());
+}
+
+namespace {
+struct throws_in_constructor {
+    throws_in_constructor() {
+        throw 1;
+    }
+};
+/* A kernel of the soft device. */
+void make_object_that_throws(void *arguments) {
+    acre_heap_handle heap = *static_cast<acre_heap_handle *>(arguments);
+    try {
+        (void)acre::make_heap<throws_in_constructor>(heap);
+    } catch (int) {
+    }
+}
+} // namespace
+
+TEST(heap_object_whose_constructor_throws_leaves_no_block) {
+    if (std::strcmp(device_name, "soft") != 0)
+        return; // constructors in kernels of a GPU cannot throw
+    acre::device device(device_name);
+    acre::heap heap(device);
+    acre_heap_handle handle = heap.handle();
+    const uint32_t one[3] = {1, 1, 1};
+    acre::check(
+        acre_soft_launch(device.get(), nullptr, make_object_that_throws, one, one, 0, &handle));
+    device.sync();
+    int blocks = 0;
+    heap.walk([&](void *, uint64_t) { blocks++; });
+    CHECK(blocks == 0);
 }
 
 void check(acre_status) {

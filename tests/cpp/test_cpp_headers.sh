@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The headers of the C++ API compile without a warning: each one alone, and all of them with every
-# template instantiated (cpp_everything.cpp) with g++ and clang++, in C++17 and C++20, with and
-# without exceptions, and with nvcc. Headers that include CUDA's or other libraries' headers have tests of their own.
+# The headers of the C++ API compile without a warning: each one alone, with g++ in C++17 and with
+# clang++ in C++20, and all of them with every template instantiated (cpp_everything.cpp) with g++ and
+# clang++, in C++17 and C++20, with and without exceptions, and with nvcc. Headers that include CUDA's
+# or other libraries' headers have tests of their own.
 set -euo pipefail
 
 source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -21,16 +22,22 @@ warnings="-Wall -Wextra -Wshadow -Wconversion -Wpedantic -Wnon-virtual-dtor -Wer
 mapfile -t headers < <(grep -LE '^ *# *include <(cuda|thrust|cub|rmm)' include/acre/acre.hpp include/acre/cpp/*.hpp)
 [ ${#headers[@]} -gt 15 ]
 
+# The newest clang, where Debian has several.
+clang=$(compgen -c clang++ | grep -E '^clang\+\+(-[0-9]+)?$' | sort -t- -k2 -n | tail -n 1 || true)
+
 # One command per line.
 commands=$tmp/commands
 for header in "${headers[@]}"; do
     name=$tmp/$(basename "$header").cpp
     echo "#include \"${header#include/}\"" >"$name"
     echo "g++ -std=c++17 $warnings -Iinclude -fsyntax-only $name"
+    if [ -n "$clang" ]; then
+        echo "$clang -std=c++20 $warnings -Iinclude -fsyntax-only $name"
+    fi
 done >"$commands"
-# The newest clang, where Debian has several.
-clang=$(compgen -c clang++ | grep -E '^clang\+\+(-[0-9]+)?$' | sort -t- -k2 -n | tail -n 1 || true)
 {
+    # Programs that ask for the advice of Effective C++ get none about the headers.
+    echo "g++ -std=c++17 $warnings -Weffc++ -Iinclude -fsyntax-only $tmp/acre.hpp.cpp"
     echo "g++ -std=c++17 $warnings -Iinclude -fsyntax-only $everything"
     echo "g++ -std=c++20 -fno-exceptions -fno-rtti $warnings -Iinclude -fsyntax-only $everything"
     if [ -n "$clang" ]; then

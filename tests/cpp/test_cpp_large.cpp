@@ -163,6 +163,33 @@ TEST(plan_typed_requests_get_memory) {
     CHECK(plan.stats().rounds == 1 && plan.stats().wishes == 0);
 }
 
+/* In a later round an array still has the address of the round before, whose block may be smaller
+ * than what is now requested. */
+TEST(plan_arrays_are_never_larger_than_their_blocks) {
+    acre::device device(device_name);
+    acre::stream stream(device);
+    acre::plan plan(device, small_plan());
+    acre::planned<float> array, many;
+    plan.want(array, 10);
+    float *p = array.data();
+    CHECK(p && !plan.try_want(array, 64 * MIB));
+    CHECK(array.data() == p && array.size() == 10); // a failed request changes nothing
+    acre_plan_wish wish = plan.wish(many, 10);
+    plan.want_many(&wish, 1);
+    CHECK(many && many.size() == 10);
+    wish = plan.wish(many, 64 * MIB);
+    CHECK(!plan.try_want_many(&wish, 1));
+    CHECK(!many && many.size() == 0);
+    plan.release_round(stream);
+    plan.want_for(array, 1000, 0, 1);
+    CHECK(!array && array.size() == 0); // until commit
+    plan.cancel();
+    CHECK(!array && array.size() == 0);
+    plan.want_for(array, 2000, 0, 1);
+    plan.commit();
+    CHECK(array && array.size() == 2000);
+}
+
 TEST(plan_deferred_requests_wait_for_satisfy) {
     acre::device device(device_name);
     acre::plan plan(device, small_plan(ACRE_PLAN_DEFERRED));

@@ -1,6 +1,7 @@
 /* Errors, devices, streams, events and single allocations in C++. */
 #include "cpp_cases.hpp"
 
+#include <acre/cpp/heap.hpp>
 #include <acre_soft.h>
 
 #include <type_traits>
@@ -19,7 +20,47 @@ static_assert(sizeof(acre::pool) == sizeof(acre_pool *), "an owner is its handle
 static_assert(std::is_convertible_v<acre::pool &, acre::pool_ref>, "owners convert to references");
 static_assert(std::is_convertible_v<acre::event &, acre::event_ref>, "owners convert");
 
+/* A function that takes a reference to change it cannot get an owner, whose handle would be lost.
+ */
+template <class Owner, class Ref> constexpr bool converts_safely() {
+    return std::is_convertible_v<Owner &, Ref> && std::is_convertible_v<const Owner &, Ref> &&
+           !std::is_convertible_v<Owner &, Ref &> && !std::is_assignable_v<Owner &, Ref> &&
+           !std::is_convertible_v<Owner, Ref> && !std::is_constructible_v<Ref, Owner>;
+}
+static_assert(converts_safely<acre::device, acre::device_ref>());
+static_assert(converts_safely<acre::stream, acre::stream_ref>());
+static_assert(converts_safely<acre::event, acre::event_ref>());
+static_assert(converts_safely<acre::pool, acre::pool_ref>());
+static_assert(converts_safely<acre::plan, acre::plan_ref>());
+static_assert(converts_safely<acre::heap, acre::heap_ref>());
+static_assert(converts_safely<acre::share, acre::share_ref>());
+static_assert(converts_safely<acre::imported, acre::import_ref>());
+static_assert(converts_safely<acre::vec<int>, acre::vec_ref<int>>());
+static_assert(converts_safely<acre::range, acre::range_ref>());
+static_assert(converts_safely<acre::range_budget, acre::range_budget_ref>());
+
 namespace {
+/* Types that refer to themselves. */
+struct node {
+    int value;
+    acre::vec_ref<node> children;
+};
+
+/* Members that are assigned later. */
+struct members {
+    acre::stream stream;
+    acre::event event;
+    acre::pool pool;
+    acre::plan plan;
+    acre::heap heap;
+    acre::share share;
+    acre::imported imported;
+    acre::range_budget budget;
+    acre::range range;
+    acre::vec<node> nodes;
+    acre::device_vector<int> vector;
+};
+
 struct closing_order {
     std::vector<int> *order;
     int number;
@@ -310,6 +351,35 @@ TEST(registration_ends_with_its_scope) {
         CHECK(device.stats().mem_registered == 1);
     }
     CHECK(device.stats().mem_registered == 0);
+}
+
+TEST(owners_compare_as_their_handles) {
+    acre::device device(device_name), same(device_name);
+    acre::stream stream(device), other(device);
+    acre::event event(device);
+    acre::pool pool(device);
+    acre::vec<int> vec(device);
+    CHECK(stream == stream && stream != other && stream == acre::stream_ref(stream));
+    CHECK(event == event && event == acre::event_ref(event) && device == same);
+    CHECK(pool == pool && pool == acre::pool_ref(pool) && acre::pool_ref(pool) == pool);
+    CHECK(vec == vec && vec == vec.ref() && stream.get() == acre::stream_ref(stream).get());
+}
+
+TEST(owners_are_empty_by_default_and_assigned_later) {
+    members m;
+    CHECK(!m.pool && !m.plan && !m.heap && !m.share && !m.imported && !m.budget && !m.range);
+    CHECK(!m.nodes && m.nodes.empty() && m.vector.empty() && !m.vector.data());
+    CHECK(!m.stream.get() && !m.event.get() && m.pool == acre::pool());
+    CHECK(m.pool.try_allocate(1, nullptr).status() == ACRE_E_NULL);
+    CHECK(!m.vector.try_resize(1) && !m.stream.try_sync() && !m.nodes.try_grow(1, nullptr));
+    acre::device device(device_name);
+    m.pool = acre::pool(device);
+    m.stream = acre::stream(device);
+    m.nodes = acre::vec<node>(device);
+    m.vector = acre::device_vector<int>(device, {1, 2}, m.stream);
+    m.nodes.append(std::vector<node>(3).data(), 3, m.stream);
+    CHECK(m.pool.stats().live_blocks == 0 && m.vector.to_host()[1] == 2 && m.nodes.size() == 3);
+    m = members(); // before the device closes
 }
 
 TEST(objects_are_destroyed_in_reverse_order) {

@@ -212,6 +212,79 @@ TEST(order_vector_new_stream_records_the_old_one) {
     CHECK(no_reports() && t.stream.query());
 }
 
+/* Calls copy(from) with `from` on t.stream, which queues a copy from it on t.other, and then unmaps
+ * memory of `from` or all of it. */
+template <class From, class Copy> void copy_then_unmap(const fixture &t, From &from, Copy copy) {
+    t.use(from.data(), from.size(), t.stream);
+    t.stream.sync();
+    {
+        cpp_lag lag(t.device);
+        copy(from);
+        CHECK(!lag.is_on() || !t.other.query());
+        from.ref().resize(1, t.stream); // unmaps the second chunk
+        CHECK(no_reports() && t.other.query());
+        copy(from);
+        from = From(t.device);
+        CHECK(no_reports() && t.other.query());
+    }
+}
+
+TEST(order_vector_copied_on_another_stream_is_a_recorded_use) {
+    fixture t(device_name);
+    acre::device_vector<char> to(t.device, t.other);
+    std::vector<acre::device_vector<char>> made; // not destroyed in between, which would wait
+    auto construct = [&](const auto &from) { made.emplace_back(t.device, from, t.other); };
+    auto append = [&](const auto &from) { to.append(from); };
+    auto assign = [&](const auto &from) { to.assign(from); };
+    auto try_append = [&](const auto &from) { CHECK(to.try_append(from)); };
+    auto try_assign = [&](const auto &from) { CHECK(to.try_assign(from)); };
+    auto by_ref = [&](const auto &from) { to.append(from.ref()); };
+    auto check = [&](auto copy) {
+        acre::device_vector<char> vector(t.device, 2 * MIB, t.stream);
+        vector.resize(8 * MIB); // a chunk of its own
+        copy_then_unmap(t, vector, copy);
+        acre::vec<char> vec(t.device, {}, t.stream);
+        vec.grow(2 * MIB, t.stream);
+        vec.grow(6 * MIB, t.stream);
+        copy_then_unmap(t, vec, copy);
+    };
+    check(construct);
+    check(append);
+    check(assign);
+    check(try_append);
+    check(try_assign);
+    check(by_ref);
+}
+
+TEST(order_vector_push_back_reads_the_element_at_once) {
+    fixture t(device_name);
+    acre::memory pinned(t.device, ACRE_KIND_PINNED, sizeof(int));
+    int *element = static_cast<int *>(pinned.data());
+    acre::device_vector<int> vector(t.device, t.stream);
+    {
+        cpp_lag lag(t.device);
+        for (*element = 0; *element < 4; ++*element)
+            vector.push_back(*element);
+    }
+    CHECK(vector.to_host() == std::vector<int>({0, 1, 2, 3}));
+}
+
+TEST(order_vector_copies_of_vectors_have_their_elements) {
+    fixture t(device_name);
+    acre::device_vector<int> from(t.device, {1, 2, 3}, t.stream), empty(t.device);
+    t.stream.sync();
+    acre::device_vector<int> to(t.device, from, t.other);
+    to.append(to);
+    to.append(from.ref());
+    to.append(empty);
+    to.append(
+        acre::device_vector<int>(t.device, {4}, t.other)); // destroyed before the copy is done
+    CHECK(to.to_host() == std::vector<int>({1, 2, 3, 1, 2, 3, 1, 2, 3, 4}));
+    to.assign(from);
+    CHECK(to.to_host() == std::vector<int>({1, 2, 3}));
+    CHECK(to.try_append(acre::vec_ref<int>()) && to.try_assign(empty) && to.empty());
+}
+
 TEST(order_import_is_closed_after_the_work_of_its_stream) {
     fixture t(device_name);
     acre_vec_options options = {};

@@ -38,6 +38,16 @@ TEST(pmr_device_pool_is_refused) {
     CHECK(acre::pmr_resource::try_create(acre::pool_ref()).status() == ACRE_E_NULL);
 }
 
+TEST(pmr_default_pools_of_a_device) {
+    acre::device device(device_name);
+    acre::pmr_resource pinned(device), managed(device, ACRE_KIND_MANAGED);
+    CHECK(pinned.pool() == acre::pool_ref::default_of(device, ACRE_KIND_PINNED));
+    CHECK(managed.pool() == acre::pool_ref::default_of(device, ACRE_KIND_MANAGED));
+    acre::result<acre::pmr_resource> same = acre::pmr_resource::try_create(device);
+    CHECK(same && same->is_equal(pinned) && !same->is_equal(managed));
+    CHECK(acre::pmr_resource::try_create(device, ACRE_KIND_DEVICE).status() == ACRE_E_KIND);
+}
+
 TEST(pmr_alignment_is_honoured) {
     acre::device device(device_name);
     acre::pool pool(device, ACRE_KIND_PINNED);

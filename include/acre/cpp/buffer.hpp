@@ -18,7 +18,8 @@ inline namespace ACRE__CPP_MODE {
 class device_buffer {
   public:
     /* An empty buffer without a pool, to be assigned to. */
-    device_buffer() noexcept = default;
+    device_buffer() noexcept : pool_(), stream_() {
+    }
     /* `bytes` with undefined contents. */
     device_buffer(pool_ref pool, size_t bytes, stream_ref stream)
         : device_buffer(try_create(pool, bytes, stream).value()) {
@@ -82,6 +83,8 @@ class device_buffer {
         swap(moved);
         return *this;
     }
+    device_buffer(const device_buffer &) = delete;
+    device_buffer &operator=(const device_buffer &) = delete;
     ~device_buffer() {
         reset();
     }
@@ -111,13 +114,16 @@ class device_buffer {
 
     /* Changes the stream of all later operations. Work that the stream before has queued so far may
      * use the buffer: the pool does not reuse the memory before that work is done. New work of
-     * `stream` must wait for it, with an event. */
+     * `stream` must wait for it, with an event. If the stream before no longer exists, waits for
+     * all work of the device. */
     void set_stream(stream_ref stream) {
         acre::check(try_set_stream(stream).status());
     }
     result<void> try_set_stream(stream_ref stream) noexcept {
         if (p_ && stream != stream_) {
             acre_status status = acre_pool_record_use(pool_.get(), p_, stream_.get());
+            if (status == ACRE_E_HANDLE)
+                status = detail::wait_for_all_work(pool_);
             if (status != ACRE_OK)
                 return status;
         }

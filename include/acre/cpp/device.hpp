@@ -87,62 +87,56 @@ result<Info> get_info(acre_status (*get)(Handle, Info *), Handle handle) noexcep
 
 } // namespace detail
 
-/* An open device that something else keeps open. */
-class device_ref {
+namespace detail {
+/* What device_ref and device have in common. */
+class device_methods : public handle_of<acre_device> {
   public:
-    constexpr device_ref() noexcept = default;
-    constexpr device_ref(acre_device *device) noexcept : device_(device) {
-    }
-    constexpr acre_device *get() const noexcept {
-        return device_;
-    }
-
     acre_device_info info() const {
         return try_info().value();
     }
     result<acre_device_info> try_info() const noexcept {
-        return detail::get_info(acre_device_get_info, device_);
+        return detail::get_info(acre_device_get_info, handle_);
     }
     acre_device_stats stats() const {
         return try_stats().value();
     }
     result<acre_device_stats> try_stats() const noexcept {
-        return detail::get_info(acre_device_get_stats, device_);
+        return detail::get_info(acre_device_get_stats, handle_);
     }
     /* Waits for all work that this process has queued on the device. */
     void sync() const {
         acre::check(try_sync().status());
     }
     result<void> try_sync() const noexcept {
-        return acre_device_sync(device_);
+        return acre_device_sync(handle_);
     }
     /* Releases idle memory to the driver. */
     void trim() const {
         acre::check(try_trim().status());
     }
     result<void> try_trim() const noexcept {
-        return acre_trim(device_);
+        return acre_trim(handle_);
     }
     /* Waits on the host until all work queued on a stream is done. */
     void sync(stream_ref stream) const {
         acre::check(try_sync(stream).status());
     }
     result<void> try_sync(stream_ref stream) const noexcept {
-        return acre_stream_sync(device_, stream.get());
+        return acre_stream_sync(handle_, stream.get());
     }
     /* Returns true if all work queued on a stream is done. */
     bool query(stream_ref stream) const {
         return try_query(stream).value();
     }
     result<bool> try_query(stream_ref stream) const noexcept {
-        return detail::is_done(acre_stream_query(device_, stream.get()));
+        return detail::is_done(acre_stream_query(handle_, stream.get()));
     }
     /* Makes all work queued on a stream from now on wait for an event. */
     void wait(stream_ref stream, event_ref event) const {
         acre::check(try_wait(stream, event).status());
     }
     result<void> try_wait(stream_ref stream, event_ref event) const noexcept {
-        return acre_stream_wait(device_, stream.get(), event.get());
+        return acre_stream_wait(handle_, stream.get(), event.get());
     }
 
     /* Copies bytes between any kinds of memory, in stream order (acre_copy). */
@@ -151,14 +145,14 @@ class device_ref {
     }
     result<void> try_copy(void *to, const void *from, size_t bytes,
                           stream_ref stream) const noexcept {
-        return acre_copy(device_, to, from, bytes, stream.get());
+        return acre_copy(handle_, to, from, bytes, stream.get());
     }
     /* Copies on the legacy stream, and waits until the copy is done (acre_copy_sync). */
     void copy_sync(void *to, const void *from, size_t bytes) const {
         acre::check(try_copy_sync(to, from, bytes).status());
     }
     result<void> try_copy_sync(void *to, const void *from, size_t bytes) const noexcept {
-        return acre_copy_sync(device_, to, from, bytes);
+        return acre_copy_sync(handle_, to, from, bytes);
     }
     /* Copies rows of `width` bytes that are a pitch apart (acre_copy_2d). */
     void copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
@@ -167,25 +161,40 @@ class device_ref {
     }
     result<void> try_copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                              size_t width, size_t rows, stream_ref stream) const noexcept {
-        return acre_copy_2d(device_, to, to_pitch, from, from_pitch, width, rows, stream.get());
+        return acre_copy_2d(handle_, to, to_pitch, from, from_pitch, width, rows, stream.get());
     }
     /* Sets bytes of any memory, in stream order (acre_fill). */
     void fill(void *to, uint8_t value, size_t bytes, stream_ref stream) const {
         acre::check(try_fill(to, value, bytes, stream).status());
     }
     result<void> try_fill(void *to, uint8_t value, size_t bytes, stream_ref stream) const noexcept {
-        return acre_fill(device_, to, value, bytes, stream.get());
+        return acre_fill(handle_, to, value, bytes, stream.get());
+    }
+
+  protected:
+    constexpr device_methods() noexcept = default;
+    constexpr explicit device_methods(acre_device *device) noexcept : handle_of(device) {
+    }
+    device_methods(const device_methods &) noexcept = default;
+    device_methods &operator=(const device_methods &) noexcept = default;
+};
+} // namespace detail
+
+/* An open device that something else keeps open. */
+class device_ref : public detail::device_methods {
+  public:
+    using methods = detail::device_methods;
+
+    constexpr device_ref() noexcept = default;
+    constexpr device_ref(acre_device *device) noexcept : methods(device) {
     }
 
     friend constexpr bool operator==(device_ref a, device_ref b) noexcept {
-        return a.device_ == b.device_;
+        return a.get() == b.get();
     }
     friend constexpr bool operator!=(device_ref a, device_ref b) noexcept {
-        return a.device_ != b.device_;
+        return a.get() != b.get();
     }
-
-  private:
-    acre_device *device_ = nullptr;
 };
 
 namespace detail {
@@ -236,6 +245,8 @@ template <class Handle, class Destroy> class sized_owner {
         swap(moved);
         return *this;
     }
+    sized_owner(const sized_owner &) = delete;
+    sized_owner &operator=(const sized_owner &) = delete;
     ~sized_owner() {
         reset();
     }
@@ -280,6 +291,7 @@ template <class Handle, class Destroy> class sized_owner {
 template <class Ref, class Handle, acre_status (*Destroy)(acre_device *, Handle)>
 class device_object {
   public:
+    device_object() noexcept = default;
     device_object(device_object &&other) noexcept
         : device_(other.device_), handle_(other.release()) {
     }
@@ -289,6 +301,8 @@ class device_object {
         std::swap(handle_, moved.handle_);
         return *this;
     }
+    device_object(const device_object &) = delete;
+    device_object &operator=(const device_object &) = delete;
     ~device_object() {
         if (handle_)
             Destroy(device_.get(), handle_);
@@ -297,9 +311,11 @@ class device_object {
     Handle get() const noexcept {
         return handle_;
     }
-    operator Ref() const noexcept {
+    operator Ref() const &noexcept {
         return handle_;
     }
+    /* A reference to a temporary would outlive it. */
+    operator Ref() const && = delete;
     device_ref device() const noexcept {
         return device_;
     }
@@ -307,18 +323,26 @@ class device_object {
     Handle release() noexcept {
         return std::exchange(handle_, nullptr);
     }
+    friend bool operator==(const device_object &a, const device_object &b) noexcept {
+        return a.handle_ == b.handle_;
+    }
+    friend bool operator!=(const device_object &a, const device_object &b) noexcept {
+        return a.handle_ != b.handle_;
+    }
 
   protected:
     device_object(device_ref device, Handle handle) noexcept : device_(device), handle_(handle) {
     }
     device_ref device_;
-    Handle handle_;
+    Handle handle_ = nullptr;
 };
 } // namespace detail
 
-/* A stream that acre creates and destroys. Moved from, it is CUDA's legacy stream. */
+/* A stream that acre creates and destroys. Empty or moved from, it is CUDA's legacy stream. */
 class stream : public detail::device_object<stream_ref, acre_stream, acre_stream_destroy> {
   public:
+    /* An empty owner, to be assigned to. */
+    stream() noexcept = default;
     /* `flags`: ACRE_STREAM_*. */
     explicit stream(device_ref device, uint32_t flags = ACRE_STREAM_DEFAULT)
         : stream(try_create(device, flags).value()) {

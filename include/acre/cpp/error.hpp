@@ -79,11 +79,11 @@ class ACRE_API out_of_memory final : public std::bad_alloc, public error {
         return error::what();
     }
     /* The report of the request that failed (acre_oom_report): who holds the memory, and what would
-     * help. Pools write reports; for the memory of a vec, a range or a single block it is empty.
+     * help. Allocations from pools write reports; for other calls it is empty.
      * Call it in the thread that caught the exception, before another allocation fails there. */
     std::string report(acre_oom_format format = ACRE_OOM_TEXT) const {
         size_t needed = 0;
-        if (!is_of_pool() || acre_oom_report(format, nullptr, 0, &needed) != ACRE_OK)
+        if (!has_report() || acre_oom_report(format, nullptr, 0, &needed) != ACRE_OK)
             return {};
         std::string text(needed, '\0');
         acre_oom_report(format, text.data(), text.size(), &needed);
@@ -92,9 +92,12 @@ class ACRE_API out_of_memory final : public std::bad_alloc, public error {
     }
 
   private:
-    /* A detail begins with the name of the call that failed. */
-    bool is_of_pool() const noexcept {
-        for (const char *name : {"acre_pool_", "acre_alloc:", "acre_plan_alloc:"}) {
+    /* True if the call wrote a report. A detail begins with the name of the call that failed. Other
+     * calls, of pools too (acre_pool_reserve), leave the report of an earlier request. */
+    bool has_report() const noexcept {
+        for (const char *name :
+             {"acre_pool_alloc:", "acre_pool_alloc_zeroed:", "acre_pool_alloc_many:",
+              "acre_pool_realloc:", "acre_alloc:", "acre_plan_alloc:"}) {
             if (std::strncmp(detail(), name, std::strlen(name)) == 0)
                 return true;
         }
@@ -136,7 +139,7 @@ template <class T> class [[nodiscard]] result {
   public:
     result(T value) : value_(std::move(value)), status_(ACRE_OK) {
     }
-    result(acre_status failure) noexcept : status_(failure) {
+    result(acre_status failure) noexcept : value_(), status_(failure) {
         assert(failure != ACRE_OK);
     }
 

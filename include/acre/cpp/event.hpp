@@ -10,6 +10,8 @@ inline namespace ACRE__CPP_MODE {
 /* An event that acre creates and destroys. */
 class event : public detail::device_object<event_ref, acre_event, acre_event_destroy> {
   public:
+    /* An empty owner, to be assigned to. */
+    event() noexcept = default;
     /* `flags`: ACRE_EVENT_*; elapsed_since needs ACRE_EVENT_TIMING. */
     explicit event(device_ref device, uint32_t flags = ACRE_EVENT_DEFAULT)
         : event(try_create(device, flags).value()) {

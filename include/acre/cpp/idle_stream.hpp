@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstddef>
 #include <mutex>
+#include <new>
+#include <utility>
 
 #include "pool.hpp"
 
@@ -21,9 +23,13 @@ class idle_stream {
     }
     idle_stream(const idle_stream &) = delete;
     idle_stream &operator=(const idle_stream &) = delete;
-    /* After the last close of the device the call fails and changes nothing. */
+    /* After the last close of the device the stream no longer exists. If the device was opened
+     * again, another stream may have its handle, but not its id. */
     ~idle_stream() {
-        acre_stream_destroy(device_.get(), stream_.load(std::memory_order_relaxed));
+        acre_stream stream = stream_.load(std::memory_order_relaxed);
+        uint64_t id = 0;
+        if (stream && acre_stream_get_id(device_.get(), stream, &id) == ACRE_OK && id == id_)
+            acre_stream_destroy(device_.get(), stream);
     }
 
     device_ref device() const noexcept {
@@ -44,6 +50,11 @@ class idle_stream {
             device_.get(), ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE, &stream);
         if (status != ACRE_OK)
             return status;
+        status = acre_stream_get_id(device_.get(), stream, &id_);
+        if (status != ACRE_OK) {
+            acre_stream_destroy(device_.get(), stream);
+            return status;
+        }
         stream_.store(stream, std::memory_order_release);
         return stream;
     }
@@ -51,6 +62,54 @@ class idle_stream {
     device_ref device_;
     std::mutex mutex_;
     std::atomic<acre_stream> stream_{nullptr};
+    uint64_t id_ = 0; /* of stream_ */
+};
+
+/* An idle stream with several owners: a std::shared_ptr whose creation need not throw. Never
+ * empty. */
+class shared_idle_stream {
+  public:
+    static result<shared_idle_stream> try_create(device_ref device) noexcept {
+        counted *made = new (std::nothrow) counted(device);
+        if (!made)
+            return ACRE_E_HOST_MEMORY;
+        return shared_idle_stream(made);
+    }
+    static shared_idle_stream create(device_ref device) {
+        result<shared_idle_stream> made = try_create(device);
+        if (!made)
+            acre::throw_error(made.status(), "acre: no host memory for a resource");
+        return *made;
+    }
+    shared_idle_stream(const shared_idle_stream &other) noexcept : counted_(other.counted_) {
+        counted_->owners.fetch_add(1, std::memory_order_relaxed);
+    }
+    shared_idle_stream &operator=(const shared_idle_stream &other) noexcept {
+        shared_idle_stream copy(other);
+        std::swap(counted_, copy.counted_);
+        return *this;
+    }
+    ~shared_idle_stream() {
+        if (counted_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1)
+            delete counted_;
+    }
+    idle_stream &operator*() const noexcept {
+        return counted_->stream;
+    }
+    idle_stream *operator->() const noexcept {
+        return &counted_->stream;
+    }
+
+  private:
+    struct counted {
+        explicit counted(device_ref device) noexcept : stream(device) {
+        }
+        idle_stream stream;
+        std::atomic<size_t> owners{1};
+    };
+    explicit shared_idle_stream(counted *made) noexcept : counted_(made) {
+    }
+    counted *counted_;
 };
 
 /* Every block has an alignment of 256. Pools serve the alignments 0 and 256 fastest, but containers

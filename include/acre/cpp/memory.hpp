@@ -130,7 +130,8 @@ class [[nodiscard]] registration {
     registration(registration &&other) noexcept
         : device_(other.device_), p_(std::exchange(other.p_, nullptr)) {
     }
-    registration &operator=(registration &&) = delete;
+    registration(const registration &) = delete;
+    registration &operator=(const registration &) = delete;
     ~registration() {
         if (p_)
             acre_mem_unregister(device_.get(), p_);

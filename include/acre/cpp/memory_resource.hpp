@@ -42,7 +42,6 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <memory>
 #include <stdexcept>
 #include <type_traits>
 
@@ -83,7 +82,7 @@ template <acre_kind Kind = ACRE_KIND_DEVICE> class memory_resource {
     }
     /* A pool whose memory has this kind; throws std::invalid_argument for a pool of another. */
     explicit memory_resource(pool_ref pool)
-        : pool_(pool), idle_(std::make_shared<detail::idle_stream>(device_of(pool))) {
+        : pool_(pool), idle_(detail::shared_idle_stream::create(device_of(pool))) {
     }
 
     /* Copied, also where a program moves it: a resource is never without its pool. */
@@ -167,7 +166,7 @@ template <acre_kind Kind = ACRE_KIND_DEVICE> class memory_resource {
     }
 
     pool_ref pool_;
-    std::shared_ptr<detail::idle_stream> idle_;
+    detail::shared_idle_stream idle_; /* shared by copies */
 };
 
 template <acre_kind Kind>

@@ -14,7 +14,14 @@ inline namespace ACRE__CPP_MODE {
 /* Sets fn(uint64_t wanted_bytes, uint32_t attempt) -> bool as the callback of a pool
  * (acre_pool_oom_fn), until the object is destroyed:
  *
- *   acre::oom_callback shrink(pool, [&](uint64_t, uint32_t) { return cache.drop_oldest(); });
+ *   acre::oom_callback shrink(pool, [&](uint64_t, uint32_t) {
+ *       std::lock_guard<std::mutex> lock(cache_mutex);
+ *       return cache.drop_oldest();
+ *   });
+ *
+ * The function runs in the thread whose request found no memory, so several threads may run it at
+ * the same time: protect what it shares by a lock. A thread that holds this lock must not allocate
+ * from the pool: the function would wait for its own thread.
  *
  * A pool has one callback: the object replaces that of the pool, and leaves the pool without one.
  * The function returns true if it freed memory, and may free and trim anything. If it throws, the

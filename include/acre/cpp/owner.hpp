@@ -17,16 +17,35 @@ template <class Options> const Options *sized(Options &options) noexcept {
     return &options;
 }
 
+/* A handle of the C API. A class with the methods of an object derives from it; the reference and
+ * the owner of the object derive from that class. Only the reference can be assigned: if an owner
+ * were a reference, a function that takes a `pool_ref &` could overwrite the handle of a pool. */
+template <class T> class handle_of {
+  public:
+    constexpr T *get() const noexcept {
+        return handle_;
+    }
+
+  protected:
+    constexpr handle_of() noexcept = default;
+    constexpr explicit handle_of(T *handle) noexcept : handle_(handle) {
+    }
+    handle_of(const handle_of &) noexcept = default;
+    handle_of &operator=(const handle_of &) noexcept = default;
+
+    T *handle_ = nullptr;
+};
+
 /* An object that is destroyed with its owner. It can be moved, not copied, and converts to `Ref`,
- * whose methods it has. A moved-from owner is empty: get() returns NULL. */
-template <class Ref, class Destroy> class owner : public Ref {
+ * whose methods it has. An empty or moved-from owner has no object: get() returns NULL. */
+template <class Ref, class Destroy> class owner : public Ref::methods {
   public:
     using handle_type = decltype(std::declval<const Ref &>().get());
 
     owner() noexcept = default;
-    explicit owner(handle_type handle) noexcept : Ref(handle) {
+    explicit owner(handle_type handle) noexcept : Ref::methods(handle) {
     }
-    owner(owner &&other) noexcept : Ref(other.release()) {
+    owner(owner &&other) noexcept : Ref::methods(other.release()) {
     }
     owner &operator=(owner &&other) noexcept {
         owner moved(std::move(other));
@@ -38,10 +57,15 @@ template <class Ref, class Destroy> class owner : public Ref {
     }
 
     explicit operator bool() const noexcept {
-        return this->get() != nullptr;
+        return this->handle_ != nullptr;
     }
+    operator Ref() const &noexcept {
+        return ref();
+    }
+    /* A reference to a temporary would outlive it. */
+    operator Ref() const && = delete;
     Ref ref() const noexcept {
-        return *this;
+        return Ref(this->handle_);
     }
     /* Destroys the object now. */
     void reset() noexcept {
@@ -50,10 +74,16 @@ template <class Ref, class Destroy> class owner : public Ref {
     }
     /* Gives up ownership: the caller destroys the object with the C API. */
     handle_type release() noexcept {
-        return std::exchange(static_cast<Ref &>(*this), Ref()).get();
+        return std::exchange(this->handle_, nullptr);
     }
     void swap(owner &other) noexcept {
-        std::swap(static_cast<Ref &>(*this), static_cast<Ref &>(other));
+        std::swap(this->handle_, other.handle_);
+    }
+    friend bool operator==(const owner &a, const owner &b) noexcept {
+        return a.handle_ == b.handle_;
+    }
+    friend bool operator!=(const owner &a, const owner &b) noexcept {
+        return a.handle_ != b.handle_;
     }
 };
 

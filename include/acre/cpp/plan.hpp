@@ -14,21 +14,23 @@ namespace detail {
 constexpr size_t array_bytes(size_t count, size_t element_bytes) noexcept {
     return count > SIZE_MAX / element_bytes ? SIZE_MAX : count * element_bytes;
 }
+class plan_methods;
 } // namespace detail
 
 /* An array whose address a plan writes. It must exist until the plan has written it, in the same
- * place: it can be neither copied nor moved. */
+ * place: it can be neither copied nor moved. A new request empties it until the plan has placed the
+ * request. */
 template <class T> class planned {
   public:
     planned() noexcept = default;
     planned(const planned &) = delete;
     planned &operator=(const planned &) = delete;
 
-    /* NULL before the plan has placed it. */
+    /* NULL before the plan has placed the last request. */
     T *data() const noexcept {
         return static_cast<T *>(p_);
     }
-    /* The elements that were last requested; 0 before the plan has placed them. */
+    /* The elements of the last request; 0 before the plan has placed it. */
     size_t size() const noexcept {
         return p_ ? size_ : 0;
     }
@@ -37,23 +39,30 @@ template <class T> class planned {
     }
 
   private:
-    friend class plan_ref;
+    friend class detail::plan_methods;
+    /* Makes a request for `count` elements, by ask(address of p_). The plan writes p_ in the call
+     * or later. An address of an earlier request must not stay: its block may be smaller. After a
+     * failure the array is as before. */
+    template <class Ask> acre_status request(size_t count, Ask ask) noexcept {
+        void *before = std::exchange(p_, nullptr);
+        acre_status status = ask(&p_);
+        if (status == ACRE_OK)
+            size_ = count;
+        else
+            p_ = before;
+        return status;
+    }
+
     void *p_ = nullptr;
     size_t size_ = 0;
 };
 
 class plan_step;
 
-/* A plan that something else owns. `place` is ACRE_PLACE_DEVICE or ACRE_PLACE_HOST. */
-class plan_ref {
+namespace detail {
+/* What plan_ref and plan have in common. `place` is ACRE_PLACE_DEVICE or ACRE_PLACE_HOST. */
+class plan_methods : public handle_of<acre_plan> {
   public:
-    constexpr plan_ref() noexcept = default;
-    constexpr explicit plan_ref(acre_plan *plan) noexcept : plan_(plan) {
-    }
-    constexpr acre_plan *get() const noexcept {
-        return plan_;
-    }
-
     /* Requests `count` elements for all steps (acre_plan_want). The address is there when the call
      * returns, or with ACRE_PLAN_DEFERRED after satisfy(). */
     template <class T>
@@ -63,11 +72,10 @@ class plan_ref {
     template <class T>
     result<void> try_want(planned<T> &array, size_t count,
                           uint32_t place = ACRE_PLACE_DEVICE) const noexcept {
-        acre_status status = acre_plan_want(plan_, place, detail::array_bytes(count, sizeof(T)),
-                                            alignof(T), &array.p_);
-        if (status == ACRE_OK)
-            array.size_ = count;
-        return status;
+        return array.request(count, [&](void **p) {
+            return acre_plan_want(handle_, place, detail::array_bytes(count, sizeof(T)), alignof(T),
+                                  p);
+        });
     }
     /* Requests `count` elements for the steps from `first_step` to `last_step`, both included
      * (acre_plan_want_for). commit() writes the address. */
@@ -80,13 +88,13 @@ class plan_ref {
     result<void> try_want_for(planned<T> &array, size_t count, uint64_t first_step,
                               uint64_t last_step,
                               uint32_t place = ACRE_PLACE_DEVICE) const noexcept {
-        acre_status status = acre_plan_want_for(plan_, place, detail::array_bytes(count, sizeof(T)),
-                                                alignof(T), first_step, last_step, &array.p_);
-        if (status == ACRE_OK)
-            array.size_ = count;
-        return status;
+        return array.request(count, [&](void **p) {
+            return acre_plan_want_for(handle_, place, detail::array_bytes(count, sizeof(T)),
+                                      alignof(T), first_step, last_step, p);
+        });
     }
-    /* A request for want_many, for all steps and on the device. Change its fields for others. */
+    /* A request for want_many, for all steps and on the device. Change its fields for others. The
+     * array is empty until the plan has placed the request, also if want_many fails. */
     template <class T>
     static acre_plan_wish wish(planned<T> &array, size_t count,
                                const char *name = nullptr) noexcept {
@@ -96,6 +104,7 @@ class plan_ref {
         wish.name = name;
         wish.bytes = detail::array_bytes(count, sizeof(T));
         wish.alignment = alignof(T);
+        array.p_ = nullptr;
         array.size_ = count;
         return wish;
     }
@@ -105,28 +114,28 @@ class plan_ref {
     }
     result<void> try_want_many(const acre_plan_wish *wishes, size_t count,
                                uint32_t flags = 0) const noexcept {
-        return acre_plan_want_many(plan_, wishes, count, flags);
+        return acre_plan_want_many(handle_, wishes, count, flags);
     }
     /* Places all queued requests of want(), all or none. */
     void satisfy() const {
         acre::check(try_satisfy().status());
     }
     result<void> try_satisfy() const noexcept {
-        return acre_plan_satisfy(plan_);
+        return acre_plan_satisfy(handle_);
     }
     /* Drops all requests that wait for satisfy() or commit(). */
     void cancel() const {
         acre::check(try_cancel().status());
     }
     result<void> try_cancel() const noexcept {
-        return acre_plan_cancel(plan_);
+        return acre_plan_cancel(handle_);
     }
     /* Places all requests that wait, writes their addresses, and fixes the plan. */
     void commit() const {
         acre::check(try_commit().status());
     }
     result<void> try_commit() const noexcept {
-        return acre_plan_commit(plan_);
+        return acre_plan_commit(handle_);
     }
     /* Empties the plan for the next round and keeps its memory (acre_plan_release). A default
      * stream_ref means all streams of the device. release() gives up ownership, as in all owners.
@@ -135,7 +144,7 @@ class plan_ref {
         acre::check(try_release_round(stream).status());
     }
     result<void> try_release_round(stream_ref stream) const noexcept {
-        return acre_plan_release(plan_, stream.get());
+        return acre_plan_release(handle_, stream.get());
     }
     /* Calls fn(const acre_plan_placed &) for every request of this round. The function returns
      * nothing, or a bool: false ends the walk. It must not call into acre. If it throws, the walk
@@ -147,13 +156,13 @@ class plan_ref {
         auto with_reference = [&fn](const acre_plan_placed *placed) { return fn(*placed); };
         return detail::walk<const acre_plan_placed *>(
             with_reference,
-            [this](auto call, void *user) { return acre_plan_walk(plan_, call, user); });
+            [this](auto call, void *user) { return acre_plan_walk(handle_, call, user); });
     }
     acre_plan_stats stats() const {
         return try_stats().value();
     }
     result<acre_plan_stats> try_stats() const noexcept {
-        return detail::get_info(acre_plan_get_stats, plan_);
+        return detail::get_info(acre_plan_get_stats, handle_);
     }
 
     /* ---- loops ---- */
@@ -166,27 +175,42 @@ class plan_ref {
     [[nodiscard]] void *allocate(size_t bytes, uint32_t place = ACRE_PLACE_DEVICE,
                                  size_t alignment = 0) const {
         void *p; /* acre always sets it */
-        acre::check(acre_plan_alloc(plan_, place, bytes, alignment, &p));
+        acre::check(acre_plan_alloc(handle_, place, bytes, alignment, &p));
         return p;
     }
     result<void *> try_allocate(size_t bytes, uint32_t place = ACRE_PLACE_DEVICE,
                                 size_t alignment = 0) const noexcept {
         void *p;
-        acre_status status = acre_plan_alloc(plan_, place, bytes, alignment, &p);
+        acre_status status = acre_plan_alloc(handle_, place, bytes, alignment, &p);
         if (status != ACRE_OK)
             return status;
         return p;
     }
     /* Frees a block of allocate, in its step or in a later one. */
     void deallocate(void *p) const {
-        acre::check(acre_plan_free(plan_, p));
+        acre::check(acre_plan_free(handle_, p));
     }
     result<void> try_deallocate(void *p) const noexcept {
-        return acre_plan_free(plan_, p);
+        return acre_plan_free(handle_, p);
     }
 
-  private:
-    acre_plan *plan_ = nullptr;
+  protected:
+    constexpr plan_methods() noexcept = default;
+    constexpr explicit plan_methods(acre_plan *plan) noexcept : handle_of(plan) {
+    }
+    plan_methods(const plan_methods &) noexcept = default;
+    plan_methods &operator=(const plan_methods &) noexcept = default;
+};
+} // namespace detail
+
+/* A plan that something else owns. `place` is ACRE_PLACE_DEVICE or ACRE_PLACE_HOST. */
+class plan_ref : public detail::plan_methods {
+  public:
+    using methods = detail::plan_methods;
+
+    constexpr plan_ref() noexcept = default;
+    constexpr explicit plan_ref(acre_plan *plan) noexcept : methods(plan) {
+    }
 };
 
 /* A step of a loop. The destructor ends the step, and ignores a failure; end() reports it. It
@@ -226,20 +250,20 @@ class [[nodiscard]] plan_step {
     }
 
   private:
-    friend class plan_ref;
+    friend class detail::plan_methods;
     explicit plan_step(plan_ref plan) noexcept : plan_(plan) {
     }
     plan_ref plan_;
 };
 
-inline result<plan_step> plan_ref::try_step(stream_ref stream) const noexcept {
-    acre_status status = acre_plan_step_begin(plan_, stream.get());
+inline result<plan_step> detail::plan_methods::try_step(stream_ref stream) const noexcept {
+    acre_status status = acre_plan_step_begin(handle_, stream.get());
     if (status != ACRE_OK)
         return status;
-    return plan_step(*this);
+    return plan_step(plan_ref(handle_));
 }
 
-inline plan_step plan_ref::step(stream_ref stream) const {
+inline plan_step detail::plan_methods::step(stream_ref stream) const {
     return try_step(stream).value();
 }
 
@@ -254,6 +278,8 @@ struct destroy_plan {
 /* A plan of its own. Its destructor waits for all work queued on the device. */
 class plan : public detail::owner<plan_ref, detail::destroy_plan> {
   public:
+    /* An empty owner, to be assigned to. */
+    plan() noexcept = default;
     explicit plan(device_ref device, const acre_plan_options &options = {})
         : plan(try_create(device, options).value()) {
     }

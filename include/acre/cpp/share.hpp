@@ -9,18 +9,26 @@
 namespace acre {
 inline namespace ACRE__CPP_MODE {
 
-/* A share that something else owns. */
-class share_ref {
-  public:
-    constexpr share_ref() noexcept = default;
-    constexpr explicit share_ref(acre_share *share) noexcept : share_(share) {
+namespace detail {
+/* What share_ref and share have in common. */
+class share_methods : public handle_of<acre_share> {
+  protected:
+    constexpr share_methods() noexcept = default;
+    constexpr explicit share_methods(acre_share *share) noexcept : handle_of(share) {
     }
-    constexpr acre_share *get() const noexcept {
-        return share_;
-    }
+    share_methods(const share_methods &) noexcept = default;
+    share_methods &operator=(const share_methods &) noexcept = default;
+};
+} // namespace detail
 
-  private:
-    acre_share *share_ = nullptr;
+/* A share that something else owns. */
+class share_ref : public detail::share_methods {
+  public:
+    using methods = detail::share_methods;
+
+    constexpr share_ref() noexcept = default;
+    constexpr explicit share_ref(acre_share *share) noexcept : methods(share) {
+    }
 };
 
 namespace detail {
@@ -40,6 +48,8 @@ struct close_import {
  * it after the vec: a vec that is shared is not destroyed. */
 class share : public detail::owner<share_ref, detail::close_share> {
   public:
+    /* An empty share, to be assigned to. */
+    share() noexcept = default;
     template <class T>
     share(vec_ref<T> vec, const char *path, acre_share_options options = {})
         : share(try_create(vec, path, options).value()) {
@@ -52,6 +62,15 @@ class share : public detail::owner<share_ref, detail::close_share> {
         if (status != ACRE_OK)
             return status;
         return share(owner(handle));
+    }
+    template <class T>
+    share(const vec<T> &vec, const char *path, acre_share_options options = {})
+        : share(vec.ref(), path, options) {
+    }
+    template <class T>
+    static result<share> try_create(const vec<T> &vec, const char *path,
+                                    acre_share_options options = {}) noexcept {
+        return try_create(vec.ref(), path, options);
     }
     /* The block of acre_mem_alloc that begins at `p`. */
     share(device_ref device, void *p, const char *path, acre_share_options options = {})
@@ -76,37 +95,49 @@ class share : public detail::owner<share_ref, detail::close_share> {
     }
 };
 
-/* An import that something else owns. */
-class import_ref {
+namespace detail {
+/* What import_ref and imported have in common. */
+class imported_methods : public handle_of<acre_import> {
   public:
-    constexpr import_ref() noexcept = default;
-    constexpr explicit import_ref(acre_import *import) noexcept : import_(import) {
-    }
-    constexpr acre_import *get() const noexcept {
-        return import_;
-    }
     /* Updates the import after the owner's memory grew or shrank. The address may change. */
     void refresh(stream_ref stream) const {
         acre::check(try_refresh(stream).status());
     }
     result<void> try_refresh(stream_ref stream) const noexcept {
-        return acre_import_refresh(import_, stream.get());
+        return acre_import_refresh(handle_, stream.get());
     }
     acre_import_info info() const {
         return try_info().value();
     }
     result<acre_import_info> try_info() const noexcept {
         return detail::get_info<acre_import_info, const acre_import *>(acre_import_get_info,
-                                                                       import_);
+                                                                       handle_);
     }
 
-  private:
-    acre_import *import_ = nullptr;
+  protected:
+    constexpr imported_methods() noexcept = default;
+    constexpr explicit imported_methods(acre_import *handle) noexcept : handle_of(handle) {
+    }
+    imported_methods(const imported_methods &) noexcept = default;
+    imported_methods &operator=(const imported_methods &) noexcept = default;
+};
+} // namespace detail
+
+/* An import that something else owns. */
+class import_ref : public detail::imported_methods {
+  public:
+    using methods = detail::imported_methods;
+
+    constexpr import_ref() noexcept = default;
+    constexpr explicit import_ref(acre_import *handle) noexcept : methods(handle) {
+    }
 };
 
 /* Memory that another process shares. Its destructor waits for the work of stream(). */
 class imported : public detail::stream_owner<import_ref, detail::close_import> {
   public:
+    /* An empty import, to be assigned to. */
+    imported() noexcept = default;
     imported(device_ref device, const char *path, acre_import_options options = {},
              stream_ref stream = {})
         : imported(try_open(device, path, options, stream).value()) {

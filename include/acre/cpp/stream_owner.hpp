@@ -11,16 +11,16 @@ namespace detail {
 /* An owner as in owner.hpp, with the stream that its destruction waits for. Work of other streams
  * must be recorded with record_use. If that fails, because the stream no longer exists or a driver
  * call failed, the destruction waits for all work of the device. */
-template <class Ref, class Destroy> class stream_owner : public Ref {
+template <class Ref, class Destroy> class stream_owner : public Ref::methods {
   public:
     using handle_type = decltype(std::declval<const Ref &>().get());
 
     stream_owner() noexcept = default;
     stream_owner(handle_type handle, stream_ref stream, device_ref device) noexcept
-        : Ref(handle), stream_(stream), device_(device) {
+        : Ref::methods(handle), stream_(stream), device_(device) {
     }
     stream_owner(stream_owner &&other) noexcept
-        : Ref(other.release()), stream_(other.stream_), device_(other.device_) {
+        : Ref::methods(other.release()), stream_(other.stream_), device_(other.device_) {
     }
     stream_owner &operator=(stream_owner &&other) noexcept {
         stream_owner moved(std::move(other));
@@ -32,10 +32,15 @@ template <class Ref, class Destroy> class stream_owner : public Ref {
     }
 
     explicit operator bool() const noexcept {
-        return this->get() != nullptr;
+        return this->handle_ != nullptr;
     }
+    operator Ref() const &noexcept {
+        return ref();
+    }
+    /* A reference to a temporary would outlive it. */
+    operator Ref() const && = delete;
     Ref ref() const noexcept {
-        return *this;
+        return Ref(this->handle_);
     }
     /* The stream whose work the destruction waits for. */
     stream_ref stream() const noexcept {
@@ -53,12 +58,18 @@ template <class Ref, class Destroy> class stream_owner : public Ref {
     }
     /* Gives up ownership: the caller destroys the object with the C API. */
     handle_type release() noexcept {
-        return std::exchange(static_cast<Ref &>(*this), Ref()).get();
+        return std::exchange(this->handle_, nullptr);
     }
     void swap(stream_owner &other) noexcept {
-        std::swap(static_cast<Ref &>(*this), static_cast<Ref &>(other));
+        std::swap(this->handle_, other.handle_);
         std::swap(stream_, other.stream_);
         std::swap(device_, other.device_);
+    }
+    friend bool operator==(const stream_owner &a, const stream_owner &b) noexcept {
+        return a.handle_ == b.handle_;
+    }
+    friend bool operator!=(const stream_owner &a, const stream_owner &b) noexcept {
+        return a.handle_ != b.handle_;
     }
 
   private:

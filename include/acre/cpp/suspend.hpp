@@ -28,7 +28,8 @@ class [[nodiscard]] suspended {
     }
     suspended(suspended &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {
     }
-    suspended &operator=(suspended &&) = delete;
+    suspended(const suspended &) = delete;
+    suspended &operator=(const suspended &) = delete;
     ~suspended() {
         if (handle_)
             acre_resume(handle_);
@@ -74,7 +75,8 @@ class [[nodiscard]] bring {
     }
     bring(bring &&other) noexcept : p_(std::exchange(other.p_, nullptr)), stream_(other.stream_) {
     }
-    bring &operator=(bring &&) = delete;
+    bring(const bring &) = delete;
+    bring &operator=(const bring &) = delete;
     ~bring() {
         if (p_)
             acre_bring_end(p_, stream_.get());

@@ -94,6 +94,9 @@ template <class T> class allocator {
     allocator(pool_ref pool, stream_ref stream = thrust_stream()) noexcept
         : pool_(pool), stream_(stream) {
     }
+    allocator(const acre::pool &pool, stream_ref stream = thrust_stream()) noexcept
+        : allocator(pool.ref(), stream) {
+    }
     template <class U>
     allocator(const allocator<U> &other) noexcept : pool_(other.pool()), stream_(other.stream()) {
     }

@@ -2,6 +2,7 @@
 #ifndef ACRE_CPP_VECTOR_HPP
 #define ACRE_CPP_VECTOR_HPP
 
+#include <cstdint>
 #include <initializer_list>
 #include <iterator>
 #include <type_traits>
@@ -23,8 +24,22 @@ struct is_range_of<T, Range,
     : std::is_convertible<
           std::remove_pointer_t<decltype(std::data(std::declval<const Range &>()))> (*)[],
           const T (*)[]> {}; /* as arrays: a pointer to a derived class has another stride */
+/* True for a vec, a device_vector, and a vec_ref: queued copies from them are recorded. */
+template <class T, class From, class = void> struct is_vec_of : std::false_type {};
+template <class T, class From>
+struct is_vec_of<T, From, std::void_t<decltype(std::declval<const From &>().ref())>>
+    : std::is_same<decltype(std::declval<const From &>().ref()), vec_ref<T>> {};
+template <class T> struct is_vec_of<T, vec_ref<T>, void> : std::true_type {};
 template <class T, class Range>
-using enable_range = std::enable_if_t<is_range_of<T, Range>::value, int>;
+using enable_range =
+    std::enable_if_t<is_range_of<T, Range>::value && !is_vec_of<T, Range>::value, int>;
+template <class T, class From> using enable_vec = std::enable_if_t<is_vec_of<T, From>::value, int>;
+template <class T> vec_ref<T> vec_of(vec_ref<T> vec) noexcept {
+    return vec;
+}
+template <class From> auto vec_of(const From &from) noexcept -> decltype(from.ref()) {
+    return from.ref();
+}
 } // namespace detail
 
 /* Elements in device memory (acre_vec), with the stream whose work uses them. Growth within the
@@ -44,6 +59,8 @@ template <class T> class device_vector {
     using iterator = T *;
     using const_iterator = const T *;
 
+    /* A vector without a device, to be assigned to. */
+    device_vector() noexcept = default;
     /* An empty vector. */
     explicit device_vector(device_ref device, stream_ref stream = {},
                            const acre_vec_options &options = {})
@@ -65,6 +82,14 @@ template <class T> class device_vector {
     template <class Range, detail::enable_range<T, Range> = 0>
     device_vector(device_ref device, const Range &elements, stream_ref stream)
         : device_vector(device, std::data(elements), std::size(elements), stream) {
+    }
+    /* Copies of the elements of another vector, or of a vec. `stream` must wait for the work that
+     * writes them. The copy is a recorded use: the other vector may change or be destroyed at once.
+     */
+    template <class From, detail::enable_vec<T, From> = 0>
+    device_vector(device_ref device, const From &from, stream_ref stream)
+        : device_vector(device, stream) {
+        append(from);
     }
     /* An empty vector, without exceptions. Add elements with try_append or try_resize. */
     static result<device_vector> try_create(device_ref device, stream_ref stream = {},
@@ -117,13 +142,16 @@ template <class T> class device_vector {
     }
 
     /* Changes the stream of all later operations, and records the work of the stream before, which
-     * may use the elements. New work of `stream` must wait for it, with an event. */
+     * may use the elements. New work of `stream` must wait for it, with an event. If the stream
+     * before no longer exists, waits for all work of the device. */
     void set_stream(stream_ref stream) {
         acre::check(try_set_stream(stream).status());
     }
     result<void> try_set_stream(stream_ref stream) noexcept {
         if (stream != vec_.stream()) {
             result<void> recorded = vec_.try_record_use(vec_.stream());
+            if (recorded.status() == ACRE_E_HANDLE)
+                recorded = device_.try_sync();
             if (!recorded)
                 return recorded;
         }
@@ -151,9 +179,26 @@ template <class T> class device_vector {
     void append(std::initializer_list<T> elements) {
         append(elements.begin(), elements.size());
     }
+    /* Adds copies of the elements of another vector, or of a vec, and records the copy as a use of
+     * it. stream() must wait for the work that writes these elements. */
+    template <class From, detail::enable_vec<T, From> = 0> void append(const From &from) {
+        acre::check(try_append(from).status());
+    }
+    template <class From, detail::enable_vec<T, From> = 0>
+    result<void> try_append(const From &from) noexcept {
+        const vec_ref<T> source = detail::vec_of(from);
+        result<void> copied = try_append(source.data(), source.size());
+        if (!copied || source == ref() || is_on_stream_of(from))
+            return copied;
+        result<void> recorded = source.try_record_use(stream());
+        /* Without a record the source must not change before the copy is done. */
+        return recorded || !source.get() ? copied : device_.try_sync(stream());
+    }
     /* Adds one element. Each call queues a copy: append many at a time where possible. */
     void push_back(const T &element) {
-        append(&element, 1);
+        /* acre_copy reads pinned memory later, when `element` may have changed. */
+        const T copy = element;
+        append(&copy, 1);
     }
     /* Sets the number of elements; new ones have undefined contents. */
     void resize(size_t count) {
@@ -183,13 +228,38 @@ template <class T> class device_vector {
     result<void> try_shrink_to_fit() noexcept {
         return vec_.try_shrink_to_fit(stream());
     }
-    /* Replaces all elements by others than its own. After a failure the vector may be empty. */
+    /* Replaces all elements. Elements of the vector itself must not overlap their new places:
+     * otherwise the call fails with ACRE_E_OVERLAP, and the vector is unchanged. All of its
+     * elements are a no-op. After any other failure the vector may be empty. */
     void assign(const T *from, size_t count) {
-        clear();
-        append(from, count);
+        result<void> assigned = try_assign(from, count);
+        if (assigned.status() == ACRE_E_OVERLAP)
+            acre::throw_error(ACRE_E_OVERLAP, "acre::device_vector::assign: elements of the vector "
+                                              "overlap the places that they are assigned to");
+        acre::check(assigned.status());
+    }
+    result<void> try_assign(const T *from, size_t count) noexcept {
+        const uintptr_t source = reinterpret_cast<uintptr_t>(from);
+        const uintptr_t target = reinterpret_cast<uintptr_t>(data());
+        if (target && source == target && count == size())
+            return ACRE_OK;
+        if (target && (source < target ? target - source : source - target) / sizeof(T) < count)
+            return ACRE_E_OVERLAP;
+        result<void> cleared = try_clear();
+        return cleared ? try_append(from, count) : cleared;
     }
     template <class Range, detail::enable_range<T, Range> = 0> void assign(const Range &elements) {
         assign(std::data(elements), std::size(elements));
+    }
+    template <class From, detail::enable_vec<T, From> = 0> void assign(const From &from) {
+        acre::check(try_assign(from).status());
+    }
+    template <class From, detail::enable_vec<T, From> = 0>
+    result<void> try_assign(const From &from) noexcept {
+        if (detail::vec_of(from) == ref())
+            return ACRE_OK;
+        result<void> cleared = try_clear();
+        return cleared ? try_append(from) : cleared;
     }
 
     /* Copies the first `count` elements, at most size(), to any memory, in stream order. Pageable
@@ -232,6 +302,15 @@ template <class T> class device_vector {
     device_vector(device_ref device, vec<T> &&made) noexcept
         : device_(device), vec_(std::move(made)) {
     }
+    /* All operations of a device_vector are in the order of its stream. Those of a vec have a
+     * stream each. */
+    bool is_on_stream_of(const device_vector &other) const noexcept {
+        return other.stream() == stream();
+    }
+    bool is_on_stream_of(const vec_ref<T> &) const noexcept {
+        return false;
+    }
+
     device_ref device_;
     vec<T> vec_;
 };
