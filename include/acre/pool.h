@@ -138,7 +138,9 @@ ACRE_API size_t acre_pool_usable_size(acre_pool *pool, const void *p);
 ACRE_API acre_status acre_pool_reserve(acre_pool *pool, uint64_t bytes);
 
 /* Releases free memory to the driver until the pool holds at most `keep_bytes`, or nothing more can
- * be released. It empties all threads' caches first. Memory that queued work still uses stays.
+ * be released. It empties all threads' caches first. Memory that queued work still uses stays. So
+ * may memory that was freed on a blocking stream, even if that stream has no work: the call queues
+ * an event after the free, and a call some microseconds later finds that it has passed.
  * Sync: device memory is released without waiting. For other kinds the call waits for all work on
  * the device, as acre_mem_free does. */
 ACRE_API acre_status acre_pool_trim(acre_pool *pool, uint64_t keep_bytes);
