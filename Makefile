@@ -56,7 +56,7 @@ test-all: ## the tests of every preset, with a table at the end
 bench: all ## measure
 	@$(BUILD)/acre bench $(ARGS)
 
-heap-table: ## registers, code and compile time of kernels that use the heap, for every architecture of nvcc
+heap-table: ## registers, code and compile time of kernels that use the heap, for every architecture and C++ version of nvcc
 	@scripts/heap-table $(ARGS)
 
 lint: ## format, static analysis, shell scripts, spelling; changes nothing (ARGS=--quick: without the analyzer)

@@ -23,7 +23,7 @@ for arch in 75 90 120; do
     fi
 done
 table() {
-    "$source/scripts/heap-table" --check "${archs[@]}" "$@" "$nvcc" 2>/dev/null
+    "$source/scripts/heap-table" --check --std 17 "${archs[@]}" "$@" "$nvcc" 2>/dev/null
 }
 table --kernel malloc --kernel free --kernel both --kernel "16 pairs"
 table --few-registers --kernel live # fits with values of the kernel's own, too
