@@ -244,7 +244,7 @@ static void control_begin(void) {
         error = control_bind(folder, path);
         close(folder);
         if (!error || control.owner)
-            break; /* else the folder may be full or read-only */
+            break; /* else try the next one: the folder may be full or read-only */
     }
     if (folder < 0 && !error)
         error = errno;

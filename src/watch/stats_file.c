@@ -186,7 +186,7 @@ static void stats_publish(void) {
         acre__publish_sweep(folder);
         close(folder);
         if (!error || stats.header)
-            break; /* else it may be full or read-only, as a container's /dev/shm can be */
+            break; /* else try the next one: a container's /dev/shm may be full or read-only */
     }
     if (folder < 0 && !error)
         error = errno;

@@ -248,7 +248,7 @@ if [ "$(id -u)" -eq 0 ]; then
     chown 65534 "$refused/acre"
     is_refused foreign
     chown 0 "$refused/acre"
-    # Nor does a folder help that is read-only, in which root's rights do not count.
+    # A read-only folder is passed over as well: even root cannot write there.
     if unshare -m mount --bind "$refused/acre" "$refused/acre" 2>/dev/null; then
         read_only="mount --bind '$refused/acre' '$refused/acre' && mount -o remount,ro,bind '$refused/acre' && exec \"\$@\""
         publish read_only XDG_RUNTIME_DIR="$refused" ACRE_STATS=1 ACRE_CONTROL=1 "$small" unshare -m sh -c "$read_only" sh "$cases"

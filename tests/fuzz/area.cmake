@@ -2,7 +2,7 @@
 # stored inputs in corpus*/ and on mutations of them, through the entry points that libFuzzer calls.
 # libFuzzer's own programs (fuzz_events, fuzz_pickle, ...) are built on
 # request, where the compiler is a clang that has libFuzzer.
-if(ACRE_SANITIZE STREQUAL "tsan") # they have one thread
+if(ACRE_SANITIZE STREQUAL "tsan") # these programs have one thread
     return()
 endif()
 file(GLOB reader_sources CONFIGURE_DEPENDS cli/events*.c cli/trace_*.c cli/wishes_*.c
