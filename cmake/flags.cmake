@@ -52,6 +52,11 @@ else()
     endif()
     set(flag -fsanitize=${sanitizer_${ACRE_SANITIZE}})
     target_compile_definitions(acre_flags INTERFACE ACRE_SANITIZE_${ACRE_SANITIZE}=1)
+    # A sanitizer's runtime is in every one of 300 programs; lld links one in half the time.
+    find_program(ACRE_LLD ld.lld)
+    if(ACRE_LLD AND CMAKE_C_COMPILER_ID STREQUAL "Clang")
+        target_link_options(acre_flags INTERFACE -fuse-ld=lld)
+    endif()
     target_compile_options(acre_flags INTERFACE
         ${flag} -fno-sanitize-recover=all)
     target_link_options(acre_flags INTERFACE ${flag})

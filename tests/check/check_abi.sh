@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The ABI of libacre.so is the one recorded in tests/abi for this architecture: a program linked
 # with an older library of the same SONAME works with this one. New functions are allowed, and new
-# fields at the end of structs that begin with struct_size. In a git checkout with a release tag (v*),
-# the library is compared with the record of the last release, too: `make abi` cannot change that.
+# fields at the end of structs that begin with struct_size. In a git checkout the library is compared
+# with the record of the last release, too (its tag v*, or the commit that dated it in CHANGELOG.md):
+# `make abi` cannot change that.
 #   check_abi.sh [LIBRARY [DUMP [INCLUDE]]]     by default those of the build and of the tree
 set -euo pipefail
 
@@ -69,8 +70,13 @@ tag=
 if command -v git >/dev/null && git ls-files --error-unmatch "$(basename "$dump")" >/dev/null; then
     tag=$(git describe --tags --abbrev=0 --match 'v[0-9]*') || tag=
 fi
+if [ -z "$tag" ]; then # without tags: the commit that gave the changelog the date of the last release
+    changes=$(git rev-parse --show-toplevel || true)/CHANGELOG.md
+    heading=$(sed -n '/^## [0-9.]* ([0-9-]*)$/{p;q}' "$changes" 2>/dev/null || true)
+    [ -z "$heading" ] || tag=$(git log -1 --format=%h -S"$heading" -- "$changes") || tag=
+fi
 if [ -z "$tag" ]; then
-    echo "check_abi: no release tag to compare with"
+    echo "check_abi: no release to compare with"
 elif ! git show "$tag:./$(basename "$dump")" >"$tmp/release.abi"; then
     echo "check_abi: the release $tag has no $(basename "$dump")"
 elif [ "$(soname "$tmp/release.abi")" != "$new" ]; then

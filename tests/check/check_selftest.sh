@@ -340,9 +340,16 @@ if command -v abidiff >/dev/null && command -v git >/dev/null; then
     mkdir repository
     repository init -q
     abi_library
-    release PASS "ABI, no tag" "no release tag"
+    release PASS "ABI, no release" "no release to compare with"
     repository tag nightly
-    release PASS "ABI, a tag that is no release" "no release tag"
+    release PASS "ABI, a tag that is no release" "no release to compare with"
+    printf '## 0.4.0 (in development)\n\n## 0.3.0 (2026-01-02)\n' >repository/CHANGELOG.md
+    repository add CHANGELOG.md
+    release PASS "ABI as in the release without a tag" "compatible with the release [0-9a-f]"
+    abi_library 's/^int acre_two(/long acre_two(/'
+    release FAIL "ABI, not that of the release without a tag" "incompatible with the release [0-9a-f]"
+    abi_library
+    release PASS "ABI as before" "compatible with the release"
     repository tag v0.3.0
     release PASS "ABI as in the release" "compatible with the release v0.3.0"
     abi_library 's/^int acre_one(.*;$/&\nint acre_three(void);/' \
