@@ -398,6 +398,7 @@ uint64_t acre__arena_trim(struct acre__arena *arena, uint64_t most) {
     uint64_t went = arena_release(arena, most, 1);
     arena->peak = arena->taken;
     account->peak = account->taken;
+    acre__account_window(account, 0);
     account->ahead = 0;
     return went;
 }

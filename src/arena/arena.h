@@ -102,12 +102,18 @@ struct acre__region_part {
     struct acre__region_part *older, *newer; /* other mappings of the same chunk */
 };
 
+/* The recent rise of the high-water mark is that of this window and of the one before. A window
+ * ends when four times the mark have been taken in it. */
+enum { ACRE__WINDOW_PEAKS = 4 };
+
 /* Totals of all arenas of one owner. */
 struct acre__account {
-    uint64_t held;        /* bytes of physical memory */
-    uint64_t held_peak;   /* high-water mark of `held` */
-    uint64_t taken, peak; /* bytes of taken pieces, and their high-water mark */
-    uint64_t ahead;       /* bytes reserved by acre__arena_grow_ahead */
+    uint64_t held;                      /* bytes of physical memory */
+    uint64_t held_peak;                 /* high-water mark of `held` */
+    uint64_t taken, peak;               /* bytes of taken pieces, and their high-water mark */
+    uint64_t ahead;                     /* bytes reserved by acre__arena_grow_ahead */
+    uint64_t window_bytes, window_peak; /* bytes taken in this window, and `peak` at its start */
+    uint64_t window_rise;               /* by how much `peak` rose in the window before */
     /* Called when an arena needs more than the budget allows. The owner releases about `bytes` that
      * its other arenas hold and do not use. NULL: it cannot. */
     void (*reclaim)(struct acre__account *account, const struct acre__arena *asking,
@@ -248,6 +254,9 @@ uint64_t acre__arena_chunk(const struct acre__arena *arena);
 
 /* Returns 1 if the budget allows the owner to hold `bytes` more once `more` bytes are taken. */
 int acre__arena_may_hold(const struct acre__arena *arena, uint64_t bytes, uint64_t more);
+/* As acre__arena_may_hold, with an allowance beyond the budget if the high-water mark has risen
+ * recently: memory that is created now is probably needed soon. */
+int acre__arena_may_rise(const struct acre__arena *arena, uint64_t bytes, uint64_t more);
 
 /* Returns by how many bytes the owner would exceed the budget if it held `bytes` more, once `more`
  * bytes are taken. */
@@ -276,10 +285,11 @@ struct acre__picks;
 
 /* Maps free chunks that the stream may use side by side, creates the missing bytes, and takes a
  * piece of them. *out is NULL, and nothing has changed, if `instead` bytes or more would have to be
- * created, or if out of host memory. */
+ * created, if `spares_holes` is set and gathering would break up holes, or if out of host memory.
+ */
 acre_status acre__arena_gather(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment, uint64_t instead,
-                               struct acre__piece **out);
+                               int spares_holes, struct acre__piece **out);
 
 /* Gives memory to a piece that is in no tree: the chosen chunks, if any, then new ones of at most
  * `chunk` bytes. After a failure the piece is bare or lost, and its region may be destroyed. */
@@ -414,11 +424,21 @@ void acre__region_settle(struct acre__region *region);
 
 /* ---- accounts ---- */
 
+/* Begins a window. */
+static inline void acre__account_window(struct acre__account *account, uint64_t rise) {
+    account->window_rise = rise;
+    account->window_peak = account->peak;
+    account->window_bytes = 0;
+}
+
 static inline void acre__arena_count_taken(struct acre__arena *arena, uint64_t more) {
     struct acre__account *account = arena->setup.account;
     arena->taken += more;
     arena->peak = arena->taken > arena->peak ? arena->taken : arena->peak;
     account->taken += more;
+    account->window_bytes += more;
+    if (account->window_bytes / ACRE__WINDOW_PEAKS > account->peak)
+        acre__account_window(account, account->peak - account->window_peak);
     account->peak = account->taken > account->peak ? account->taken : account->peak;
 }
 static inline void acre__arena_count_given(struct acre__arena *arena, uint64_t less) {

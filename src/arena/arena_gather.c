@@ -11,6 +11,8 @@
 #include "arena/arena.h"
 #include "base/status.h"
 
+enum { BROKEN_PART = 8 }; /* an eighth of the gathered bytes may be left at the ends of holes */
+
 /* ---- candidates ---- */
 
 static int picks_push(struct acre__picks *picks, struct acre__pick pick) {
@@ -83,6 +85,7 @@ struct gather {
     struct acre__arena *arena;
     const struct acre__reach *reach;
     uint64_t bytes, alignment;
+    int spares_holes;
     struct acre__picks picks;
     struct acre__piece *base; /* the hole that the piece begins with, or NULL */
     uint64_t missing;         /* bytes to map behind `base`, or for the whole piece */
@@ -162,8 +165,27 @@ static void picks_choose(struct gather *gather) {
     gather->created = left;
 }
 
-/* Chooses the chunks. Returns 0 if there is no free chunk, if out of host memory, or if `instead`
- * bytes or more would still have to be created. */
+/* The chunks are sorted by place. Returns 1 if more than an eighth of the gathered bytes would be
+ * left at the ends of their holes, in chunks that are partly taken. Few pieces fit into such ends,
+ * and they cannot merge across the gap. */
+static int gather_breaks_holes(const struct gather *gather) {
+    const struct acre__picks *picks = &gather->picks;
+    uint64_t gathered = 0, left = 0;
+    for (size_t i = 0; i < picks->count;) {
+        const struct acre__piece *hole = picks->list[i].hole;
+        uint64_t whole = 0, chosen = 0;
+        for (; i < picks->count && picks->list[i].hole == hole; i++) {
+            whole += picks->list[i].part->bytes;
+            chosen += picks->list[i].is_chosen ? picks->list[i].part->bytes : 0;
+        }
+        gathered += chosen;
+        left += chosen ? hole->bytes - whole : 0;
+    }
+    return left > gathered / BROKEN_PART;
+}
+
+/* Chooses the chunks. Returns 0 if there is no free chunk, if out of host memory, if `instead`
+ * bytes or more would still have to be created, or if holes are spared and it breaks them up. */
 static int gather_plan(struct gather *gather, uint64_t instead) {
     const struct acre__reach *reach = gather->reach;
     struct acre__arena *arena = gather->arena;
@@ -178,7 +200,8 @@ static int gather_plan(struct gather *gather, uint64_t instead) {
     base_search(gather, reach ? reach->marked : NULL);
     base_search(gather, &arena->ready);
     picks_choose(gather);
-    return gather->created < instead;
+    acre__picks_by_place(&gather->picks);
+    return gather->created < instead && !(gather->spares_holes && gather_breaks_holes(gather));
 }
 
 /* ---- mapping ---- */
@@ -332,8 +355,9 @@ static struct acre__piece *gather_hole(struct gather *gather, struct acre__piece
 
 acre_status acre__arena_gather(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment, uint64_t instead,
-                               struct acre__piece **out) {
+                               int spares_holes, struct acre__piece **out) {
     struct gather gather = {.arena = arena, .reach = reach, .bytes = bytes, .alignment = alignment};
+    gather.spares_holes = spares_holes;
     struct acre__piece *piece = NULL;
     *out = NULL;
     int is_cut = gather_plan(&gather, instead) && picks_cut(&gather.picks);

@@ -10,6 +10,8 @@ enum {
     BUDGET_PART = 100,     /* the budget is the peak, 1/100 more, and as much again up to `slack` */
     TAKEN_PERCENT = 4,     /* beyond the peak, for sizes that a program takes repeatedly */
     GATHERED_PERCENT = 10, /* beyond the peak, for sizes that were also gathered last time */
+    RISE_PART = 8,         /* beyond the budget, an eighth of the recent rise of the peak ... */
+    RISE_PERCENT = 8,      /* ... and at most this much of the peak */
     CHUNK_PART = 64        /* part of the peak: size of chunks that pieces share */
 };
 #define CHUNK_LEAST (8 * MIB)
@@ -32,6 +34,13 @@ uint64_t acre__arena_over(const struct acre__arena *arena, uint64_t bytes, uint6
 
 int acre__arena_may_hold(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
     return acre__arena_over(arena, bytes, more) == 0;
+}
+
+int acre__arena_may_rise(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
+    const struct acre__account *account = arena->setup.account;
+    uint64_t rise = account->peak - account->window_peak + account->window_rise;
+    uint64_t most = most_taken(arena, more) / 100 * RISE_PERCENT;
+    return acre__arena_over(arena, bytes, more) <= acre__least(rise / RISE_PART, most);
 }
 
 /* Returns the bytes over the budget, after the owner has released unused memory of its other
@@ -302,11 +311,12 @@ static acre_status take_apart(struct acre__arena *arena, const struct acre__reac
 
 /* Gathers chunks. If they are too few, takes any hole. */
 static acre_status take_gathered(struct acre__arena *arena, const struct acre__reach *reach,
-                                 uint64_t bytes, uint64_t alignment, struct acre__piece **out) {
+                                 uint64_t bytes, uint64_t alignment, int spares_holes,
+                                 struct acre__piece **out) {
     acre_status status = ACRE_OK;
     if (alignment <= arena->unit)
         status = acre__arena_gather(arena, reach, bytes, alignment,
-                                    missing_behind(arena, reach, bytes), out);
+                                    missing_behind(arena, reach, bytes), spares_holes, out);
     return status || *out ? status : acre__arena_take_any(arena, reach, bytes, alignment, out);
 }
 
@@ -320,31 +330,33 @@ static void release_large(struct acre__arena *arena) {
     free(picks.list);
 }
 
-/* Creates memory within the budget, or a little beyond it for a program that repeats itself.
- * Otherwise gathers free chunks, and creates more only if there are too few of them. */
+/* Creates memory within the budget, or a little beyond it for a program that repeats itself, or one
+ * whose live memory rises and whose holes gathering would break up. Otherwise gathers free chunks,
+ * and creates more only if there are too few of them. */
 static acre_status take_joined(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment, struct acre__piece **out) {
     uint64_t missing = missing_behind(arena, reach, bytes);
-    int is_tried = 0;
+    int is_all_gathered = 0;
     acre_status status = ACRE_OK;
     if (!acre__arena_may_hold(arena, missing, bytes))
         release_large(arena);
     if (!acre__arena_may_hold(arena, missing, bytes) && !size_is_repeated(arena, bytes, missing) &&
         over_after_reclaim(arena, missing, bytes)) {
-        is_tried = 1;
+        int is_rising = acre__arena_may_rise(arena, missing, bytes);
+        is_all_gathered = !is_rising;
         acre__seen_add(&arena->gathered_now, bytes);
-        status = take_gathered(arena, reach, bytes, alignment, out);
+        status = take_gathered(arena, reach, bytes, alignment, is_rising, out);
         if (status || *out)
             return status;
     }
     status = grow_behind(arena, reach, bytes, alignment);
     if (status == ACRE_OK)
         return acre__arena_take(arena, reach, bytes, alignment, out);
-    if (is_tried || status != ACRE_E_DEVICE_MEMORY)
+    if (is_all_gathered || status != ACRE_E_DEVICE_MEMORY)
         return status;
     struct acre__said said;
     acre__said_keep(&said);
-    acre_status gathered = take_gathered(arena, reach, bytes, alignment, out);
+    acre_status gathered = take_gathered(arena, reach, bytes, alignment, 0, out);
     return *out ? ACRE_OK : gathered ? gathered : acre__said_fail(status, &said);
 }
 

@@ -434,6 +434,37 @@ ARENA_TEST(sizes_that_are_new_are_gathered_beyond_the_budget) {
     expect_truth();
 }
 
+/* Live memory rises to twice its high-water mark and leaves holes of 12 MiB, each with one whole
+ * chunk of 8 MiB. Returns how many chunks the arena moves for a piece of 20 MiB, after other pieces
+ * of `bytes` in all came and went. */
+static uint64_t moved_after_rise(uint64_t bytes) {
+    struct acre__piece *given[12], *piece;
+    rise_and_fall(128 * MIB);
+    for (unsigned i = 0; i < 12; i++) {
+        given[i] = take(&reaches[0], 12 * MIB, 256);
+        take(&reaches[0], 12 * MIB, 256);
+    }
+    for (unsigned i = 0; i < 12; i++)
+        acre__arena_give(given[i], &reaches[0]);
+    for (; bytes; bytes -= 12 * MIB)
+        acre__arena_give(take(&reaches[0], 12 * MIB, 256), &reaches[0]);
+    uint64_t moved = take_moving(20 * MIB, &piece);
+    expect_truth();
+    return moved;
+}
+
+/* Gathering would leave a third of each hole behind, which larger pieces cannot use. */
+ARENA_TEST(holes_are_spared_while_live_memory_rises) {
+    assert_int_equal(moved_after_rise(0), 0);
+    assert_int_equal(arena.held, (288 + 20) * MIB);
+}
+
+/* Two windows later the arena gathers again, and keeps to the budget. */
+ARENA_TEST(holes_are_gathered_once_live_memory_no_longer_rises) {
+    assert_true(moved_after_rise(12 * MIB * 240) > 0);
+    assert_true(arena.held <= 296 * MIB);
+}
+
 /* ---- pieces with their own chunks ---- */
 
 ARENA_TEST(large_pieces_have_chunks_of_their_own_at_first) {
