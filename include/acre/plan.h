@@ -36,8 +36,8 @@ typedef struct acre_plan acre_plan;
 typedef struct acre_plan_options {
     size_t struct_size;
     /* Arena sizes. If a size is given, acre_plan_create allocates it. 0 (default): the first
-     * request allocates up to 4 GiB on the device, 8 GiB on the host. ACRE_PLAN_AS_NEEDED: the
-     * arena grows with the requests. */
+     * request allocates up to 4 GiB on the device, 8 GiB on the host; a loop without requests
+     * allocates what it needs. ACRE_PLAN_AS_NEEDED: the arena grows with the requests. */
     uint64_t device_bytes;
     uint64_t host_bytes;
     /* Limit of the search for a compact placement, in search nodes. A node takes about 1 us. The

@@ -252,7 +252,18 @@ static void record_address(struct acre__plan_loop *loop) {
             table_add(loop, i);
 }
 
+/* The default sizes are for requests, which come one by one. What a loop needs is known: a place
+ * without requests gets no more. */
+static void arenas_as_needed(acre_plan *plan) {
+    for (uint32_t i = 0; i < ACRE__PLAN_PLACES; i++) {
+        struct acre__plan_arena *arena = &plan->arenas[i];
+        if (arena->size == ACRE__PLAN_DEFAULT && !arena->segments)
+            arena->size = ACRE__PLAN_NEEDED;
+    }
+}
+
 acre_status acre__plan_record_place(acre_plan *plan) {
+    arenas_as_needed(plan);
     struct acre__plan_loop *loop = &plan->loop;
     struct acre__plan_arena *device = &plan->arenas[ACRE_PLACE_DEVICE];
     struct acre__plan_segment *last = acre__plan_arena_last(device);
