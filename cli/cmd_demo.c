@@ -230,19 +230,19 @@ static acre_status demo_programs(struct demo *demo) {
 
 /* ---- limbo ----------------------------------------------------------------------------------- */
 
-static const char demo_fault[] = "cuStreamDestroy:1:once";
+static const char demo_fault[] = "cuEventDestroy:1:once";
 
-/* Destroys a stream while one failure of cuStreamDestroy is planned (ACRE_FAULT). The statistic
- * limbo_count must count the stream, and acre_trim must destroy it. If the user has set ACRE_FAULT,
+/* Destroys an event while one failure of cuEventDestroy is planned (ACRE_FAULT). The statistic
+ * limbo_count must count the event, and acre_trim must destroy it. If the user has set ACRE_FAULT,
  * that setting stays and no failure is planned. */
 static acre_status demo_limbo(struct demo *demo, bool planned) {
-    acre_stream stream = NULL;
+    acre_event event = NULL;
     acre_device_stats before = {.struct_size = sizeof before};
     acre_device_stats after = {.struct_size = sizeof after};
     DEMO_TRY(demo, "open", acre_open(demo->device_name, NULL, &demo->device));
-    DEMO_TRY(demo, "create a stream on",
-             acre_stream_create(demo->device, ACRE_STREAM_DEFAULT, &stream));
-    (void)acre_stream_destroy(demo->device, stream); /* fails if planned; the statistics show it */
+    DEMO_TRY(demo, "create an event on",
+             acre_event_create(demo->device, ACRE_EVENT_DEFAULT, &event));
+    (void)acre_event_destroy(demo->device, event); /* fails if planned; the statistics show it */
     DEMO_TRY(demo, "read the statistics of", acre_device_get_stats(demo->device, &before));
     uint64_t begin = cli_now_ns();
     DEMO_TRY(demo, "trim", acre_trim(demo->device));
@@ -252,7 +252,7 @@ static acre_status demo_limbo(struct demo *demo, bool planned) {
     bool ok = after.limbo_count == 0 && before.limbo_count == (planned ? 1 : 0);
     if (planned) {
         demo_part(demo, "limbo and trim", ok, end - begin,
-                  "1 stream destroy made to fail: %" PRIu64 " waiting for a retry, %" PRIu64
+                  "1 event destroy made to fail: %" PRIu64 " waiting for a retry, %" PRIu64
                   " after trim",
                   before.limbo_count, after.limbo_count);
     } else {

@@ -46,12 +46,38 @@ static const struct {
 
 /* Counters that can fall, or that are no counts; all others only grow. */
 static bool counter_is_gauge(const char *counter) {
-    static const char *const gauges[] = {
-        "streams_live",   "events_live",        "limbo_count",     "mem_blocks",  "mem_bytes",
-        "mem_registered", "staging_bytes",      "chunks",          "chunk_bytes", "address_bytes",
-        "vecs",           "chunk_cached_bytes", "shares",          "imports",     "total_bytes",
-        "peak_bytes",     "live_blocks",        "live_bytes",      "held_bytes",  "used_bytes",
-        "limit_bytes",    "soft_limit_bytes",   "held_peak_bytes", "own_bytes",   "own_blocks"};
+    static const char *const gauges[] = {"streams_live",
+                                         "events_live",
+                                         "limbo_count",
+                                         "mem_blocks",
+                                         "mem_bytes",
+                                         "mem_registered",
+                                         "staging_bytes",
+                                         "chunks",
+                                         "chunk_bytes",
+                                         "address_bytes",
+                                         "vecs",
+                                         "chunk_cached_bytes",
+                                         "shares",
+                                         "imports",
+                                         "total_bytes",
+                                         "peak_bytes",
+                                         "live_blocks",
+                                         "live_bytes",
+                                         "held_bytes",
+                                         "used_bytes",
+                                         "limit_bytes",
+                                         "soft_limit_bytes",
+                                         "held_peak_bytes",
+                                         "own_bytes",
+                                         "own_blocks",
+                                         "streams_parked",
+                                         "ranges",
+                                         "range_bytes",
+                                         "range_idle_bytes",
+                                         "suspended_bytes",
+                                         "spillable_bytes",
+                                         "away_bytes"};
     for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {
         if (strcmp(counter, gauges[i]) == 0) {
             return true;

@@ -21,7 +21,7 @@
 #define ACRE_H
 
 #define ACRE_VERSION_MAJOR 0
-#define ACRE_VERSION_MINOR 2
+#define ACRE_VERSION_MINOR 3
 #define ACRE_VERSION_PATCH 0
 
 #include "acre/status.h"  /* statuses and error details */

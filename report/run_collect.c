@@ -239,7 +239,7 @@ static void collect_leaks(struct collect *collect) {
 
 /* Returns 1 if libacre made the call, as a shared library. */
 static int site_is_in_acre(const struct run_site *site) {
-    static const char name[] = "libacre.so"; /* libacre.so.0.2+0x11d8 */
+    static const char name[] = "libacre.so"; /* libacre.so.0.3+0x11d8 */
     size_t length = sizeof name - 1;
     return strncmp(site->place, name, length) == 0 &&
            (site->place[length] == '.' || site->place[length] == '+');

@@ -124,7 +124,8 @@ ACRE_API acre_status acre_trim(acre_device *device);
     X(ranges, "sparse ranges that exist now")                                                      \
     X(range_bytes, "bytes of committed pieces of ranges now")                                      \
     X(range_idle_bytes, "bytes of decommitted pieces that are still mapped now")                   \
-    X(suspended_bytes, "bytes of suspended memory now, which the device does not hold")
+    X(suspended_bytes, "bytes of suspended memory now, which the device does not hold")            \
+    X(streams_parked, "destroyed streams that acre keeps for acre_stream_create, now")
 
 typedef struct acre_device_stats {
     size_t struct_size; /* set by the caller */

@@ -67,7 +67,8 @@ ACRE_API acre_status acre_pool_destroy(acre_pool *pool, uint64_t *leaked_blocks,
  * a captured stream the block belongs to the graph, see acre_pool_graph_share.
  * Returns ACRE_E_DEVICE_MEMORY, ACRE_E_HOST_MEMORY or ACRE_E_LIMIT, with a report
  * (acre_oom_report), also for sizes that no memory has; ACRE_E_CAPTURING if the stream's capture
- * has failed; ACRE_E_HANDLE for a stream that was destroyed, if the driver detects it.
+ * has failed; ACRE_E_HANDLE for a stream that acre_stream_destroy has destroyed, and
+ * for one that was destroyed without acre, if the driver detects it.
  * Sync: a hit does not wait. If memory is short the call may wait on the host, see
  * acre_pool_oom_fn. */
 ACRE_API acre_status acre_pool_alloc(acre_pool *pool, size_t bytes, size_t alignment,

@@ -24,8 +24,18 @@ typedef struct CUevent_st *acre_event;
 ACRE_API acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream *stream);
 
 /* Destroys a stream created by acre_stream_create. NULL is a no-op. Work queued on the stream still
- * runs. If the driver refuses, acre_trim retries; the handle is invalid either way.
- * Returns ACRE_E_HANDLE for any other handle. */
+ * runs. A later acre_stream_create may return the same handle: acre keeps the driver's stream until
+ * the last acre_close of the device, with the attributes that the program has set through CUDA.
+ *
+ * Memory that the stream's work uses may live longer. So acre_free, acre_pool_free, the functions
+ * that record a use, and those that destroy or close a vec, a range or an import accept the handle
+ * until the last acre_close, and order the reuse of the memory behind that work. Do not queue new
+ * work on it: functions that do, or that query the stream, return ACRE_E_HANDLE until
+ * acre_stream_create has returned the handle again.
+ *
+ * A stream that is being captured, or to which acre_mem_attach has attached memory, ends at once:
+ * do not use its handle any more.
+ * Returns ACRE_E_HANDLE if the handle is not that of a live stream of acre_stream_create. */
 ACRE_API acre_status acre_stream_destroy(acre_device *device, acre_stream stream);
 
 /* Waits on the host until all work queued on the stream is done. */

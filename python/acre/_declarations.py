@@ -116,7 +116,7 @@ ACRE_TRACE_RING = 1
 ACRE_VEC_RDMA = 2
 ACRE_VEC_SHAREABLE = 1
 ACRE_VERSION_MAJOR = 0
-ACRE_VERSION_MINOR = 2
+ACRE_VERSION_MINOR = 3
 ACRE_VERSION_PATCH = 0
 ACRE_VM_HOST = 1
 ACRE_VM_RDMA = 4
@@ -191,6 +191,7 @@ MEANINGS = {
         "range_bytes": "bytes of committed pieces of ranges now",
         "range_idle_bytes": "bytes of decommitted pieces that are still mapped now",
         "suspended_bytes": "bytes of suspended memory now, which the device does not hold",
+        "streams_parked": "destroyed streams that acre keeps for acre_stream_create, now",
     },
     "acre_pool_stats": {
         "live_blocks": "live blocks now, without spillable ones that are away",
@@ -354,7 +355,7 @@ class acre_device_stats(Structure):
         ("driver_maps", c_uint64), ("driver_accesses", c_uint64), ("driver_unmaps", c_uint64),
         ("driver_releases", c_uint64), ("driver_allocs", c_uint64), ("chunk_created_bytes", c_uint64),
         ("chunk_released_bytes", c_uint64), ("ranges", c_uint64), ("range_bytes", c_uint64),
-        ("range_idle_bytes", c_uint64), ("suspended_bytes", c_uint64),
+        ("range_idle_bytes", c_uint64), ("suspended_bytes", c_uint64), ("streams_parked", c_uint64),
     ]
 
 
@@ -651,6 +652,7 @@ FUNCTIONS = {
     "acre_suspend": (c_int, [c_void_p, POINTER(acre_suspend_options), POINTER(c_void_p)]),
     "acre_resume": (c_int, [c_void_p]),
     "acre_suspend_get_info": (c_int, [c_void_p, POINTER(acre_suspend_info)]),
+    "acre_suspend_read": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
     "acre_suspend_forget": (c_int, [c_void_p]),
     "acre_share_vec": (c_int, [c_void_p, c_char_p, POINTER(acre_share_options), POINTER(c_void_p)]),
     "acre_share_mem": (c_int, [

@@ -19,6 +19,14 @@
 
 enum { ACRE__DEVICE_SLOTS = 64 }; /* devices open at the same time: the bits of one word */
 
+/* Streams that the program destroyed, the oldest first. One queue for each combination of the flags
+ * of acre_stream_create. */
+enum { ACRE__PARKED_QUEUES = 4 };
+struct acre__parked {
+    struct acre__limbo_item *first, **end; /* `end` is valid if there is a first one */
+    size_t count;
+};
+
 struct acre_device {
     /* Fixed while open. */
     const struct acre__driver *drv;
@@ -46,7 +54,9 @@ struct acre_device {
 
     struct acre__lock lock; /* guards the trees, the limbo and the counts of the next lines */
     int lock_ready;         /* the lock is initialised; it is never destroyed */
-    struct acre__tree streams, events; /* created by acre and not destroyed, by handle */
+    struct acre__tree streams, events;               /* created by acre, by handle: see stream.c */
+    struct acre__parked parked[ACRE__PARKED_QUEUES]; /* of `streams`, by flags */
+    uint64_t streams_parked; /* of `streams`: destroyed by the program, in a queue or held */
     struct acre__limbo limbo;
     uint64_t streams_created, events_created, limbo_retired, trims;
 
@@ -170,8 +180,16 @@ acre_device *acre__device_next(const acre_device *of, const acre_device *dev);
 /* The open device of the same driver that created the stream; `dev` if none is known. */
 acre_device *acre__stream_device(acre_device *dev, acre_stream stream);
 
-/* Returns ACRE_E_HANDLE if another open device is known to have created the stream. */
+/* Creates and destroys a stream of acre's own, whose handle the program never gets. */
+acre_status acre__stream_create_own(acre_device *dev, uint32_t flags, acre_stream *stream);
+acre_status acre__stream_destroy_own(acre_device *dev, acre_stream stream);
+
+/* For calls that queue work on the stream, or ask about it. Returns ACRE_E_HANDLE if the program
+ * has destroyed the stream, or if another open device is known to have created it. */
 acre_status acre__stream_check(acre_device *dev, acre_stream stream);
+/* For calls that only wait for earlier work of the stream, such as frees: as acre__stream_check,
+ * but accepts a stream that the program has destroyed. */
+acre_status acre__stream_check_past(acre_device *dev, acre_stream stream);
 
 /* As acre__driver_fail, for a driver call on a stream: says so if the driver does not know the
  * stream. */
@@ -184,6 +202,10 @@ acre_status acre__stream_done(acre_device *dev, acre_stream stream,
 /* 1 for a stream that the program created with CUDA and may destroy without notice; 0 for default
  * streams and streams that acre created. */
 int acre__stream_is_foreign(acre_device *dev, acre_stream stream);
+/* 1 for a stream of acre that the program has destroyed. */
+int acre__stream_is_past(acre_device *dev, acre_stream stream);
+/* Notes that memory is attached to the stream until the driver destroys it. */
+void acre__stream_note_attached(acre_device *dev, acre_stream stream);
 
 /* 1 if only its own queue orders the stream: the legacy stream, and streams created with
  * ACRE_STREAM_NON_BLOCKING. Work of other streams waits for the legacy stream's work, which

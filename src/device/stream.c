@@ -1,8 +1,8 @@
 /* Streams and events.
  *
- * A stream or event that acre created has a record in the device's tree, by handle, until it is
- * destroyed. The record holds the item with which it enters limbo if the driver refuses to destroy
- * it. A handle without a record may belong to the program, created with CUDA. acre passes such a
+ * A stream or event that acre created has a record in the device's tree, by handle, until the
+ * driver destroys it. The record holds the item with which it enters limbo if the driver refuses
+ * that. A handle without a record may belong to the program, created with CUDA. acre passes such a
  * handle to the driver unchanged, unless another open device has a record of it.
  *
  * Invariant: a record leaves the tree before the driver destroys its stream or event, since the
@@ -10,7 +10,16 @@
  * is in the tree, the program destroyed the old object without acre: the new record replaces the
  * old one.
  *
- * Locks: the device's, for the trees only, never around a driver call. */
+ * Objects often live longer than their stream, and are freed with its handle. CUDA's driver crashes
+ * on the handle of a destroyed stream. So acre_stream_destroy parks a stream: the driver's stream
+ * stays, and acre_stream_create returns it again when it is idle. The handle of a parked stream may
+ * still be used to wait for earlier work. The driver cannot give it to anyone else, and a new
+ * stream with this handle follows all work that the old one had queued. Parked streams end with the
+ * device. A stream that is being captured when the program destroys it is destroyed, since CUDA
+ * ends the capture; so is one to which managed memory is attached, since CUDA ends the attachment.
+ *
+ * Locks: the device's, for records and queues only, never around a driver call, except in
+ * acre__streams_any_captured. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,12 +33,21 @@
 #include "device/driver_status.h"
 #include "device/limbo.h"
 
-/* A stream or an event created by acre. */
+enum made_state {
+    MADE_LIVE,
+    MADE_PARKED, /* a stream that the program destroyed, in the queue of its flags */
+    MADE_HELD,   /* one that a thread has taken out of the queue, or is destroying */
+    MADE_DROPPED /* one that is in the tree no more; the thread that held it frees the record */
+};
+
+/* A stream or an event created by acre. Events are always live. */
 struct made {
-    struct acre__limbo_item item;
-    struct acre__node node; /* key: the handle */
-    uint64_t number;        /* counts all streams and events that the process created */
-    uint32_t flags;         /* flags of the caller */
+    struct acre__limbo_item item; /* also in the queue of parked streams */
+    struct acre__node node;       /* key: the handle */
+    uint64_t number;              /* counts all streams and events that the process created */
+    uint32_t flags;               /* flags of the caller */
+    enum made_state state;
+    int is_attached; /* managed memory may be attached to the stream */
 };
 
 /* Bits set in ids that do not come from the CUDA driver, so that they differ from its ids. */
@@ -65,6 +83,52 @@ static struct made *made_create(const struct acre__limbo_kind *kind) {
     return made;
 }
 
+/* ---- parked streams ----
+ *
+ * The device's lock is held. */
+
+static struct acre__parked *parked_queue(acre_device *dev, const struct made *made) {
+    return &dev->parked[made->flags % ACRE__PARKED_QUEUES];
+}
+
+static void parked_push(acre_device *dev, struct made *made) {
+    struct acre__parked *queue = parked_queue(dev, made);
+    made->state = MADE_PARKED;
+    made->item.next = NULL;
+    *(queue->first ? queue->end : &queue->first) = &made->item;
+    queue->end = &made->item.next;
+    queue->count++;
+}
+
+/* Takes a stream out of its queue. */
+static void parked_take(acre_device *dev, struct made *made) {
+    struct acre__parked *queue = parked_queue(dev, made);
+    struct acre__limbo_item **link = &queue->first;
+    while (*link != &made->item)
+        link = &(*link)->next;
+    *link = made->item.next;
+    if (!*link)
+        queue->end = link;
+    queue->count--;
+    made->state = MADE_HELD;
+}
+
+/* ---- the trees ---- */
+
+/* Takes a record out of the tree that its handle has left. Returns the record if the caller has to
+ * free it. */
+static struct made *made_drop(acre_device *dev, struct acre__tree *books, struct made *made) {
+    acre__tree_remove(books, &made->node);
+    dev->streams_parked -= made->state != MADE_LIVE;
+    if (made->state == MADE_PARKED)
+        parked_take(dev, made);
+    else if (made->state == MADE_HELD) {
+        made->state = MADE_DROPPED;
+        return NULL;
+    }
+    return made;
+}
+
 /* Inserts the record after the driver's create call, or frees it if that call failed. Returns
  * `status`. */
 static acre_status made_enter_books(acre_device *dev, struct acre__tree *books, uint64_t *created,
@@ -75,37 +139,36 @@ static acre_status made_enter_books(acre_device *dev, struct acre__tree *books, 
     }
     made->node.key = (uintptr_t)handle;
     acre__lock_take(&dev->lock);
-    struct acre__node *stale = acre__tree_find(books, made->node.key);
-    if (stale)
-        acre__tree_remove(books, stale);
+    struct acre__node *node = acre__tree_find(books, made->node.key);
+    struct made *stale =
+        node ? made_drop(dev, books, acre__tree_entry(node, struct made, node)) : NULL;
     acre__tree_insert(books, &made->node);
     ++*created;
     acre__lock_give(&dev->lock);
-    if (!stale)
-        return ACRE_OK;
-    free(acre__tree_entry(stale, struct made, node));
-    acre__log(ACRE_LOG_WARN, "stream", "%s: the program destroyed handle %p without acre",
-              dev->label, handle);
+    if (node)
+        acre__log(ACRE_LOG_WARN, "stream", "%s: the program destroyed handle %p without acre",
+                  dev->label, handle);
+    free(stale);
     return ACRE_OK;
 }
 
-/* Removes the record from the tree; NULL and *status if it is not there. */
-static struct made *made_leave_books(acre_device *dev, struct acre__tree *books, void *handle,
-                                     const char *what, acre_status *status) {
-    acre__lock_take(&dev->lock);
+/* Finds the live record of a handle that the program destroys; NULL and *status if there is none.
+ */
+static struct made *made_find_live(acre_device *dev, const struct acre__tree *books, void *handle,
+                                   const char *what, acre_status *status) {
     struct acre__node *node = acre__tree_find(books, (uintptr_t)handle);
-    if (node)
-        acre__tree_remove(books, node);
-    acre__lock_give(&dev->lock);
-    if (!node)
-        *status = acre__fail(ACRE_E_HANDLE, "%s has no live %s %p created by acre", dev->label,
-                             what, handle);
-    return acre__tree_entry(node, struct made, node);
+    struct made *made = acre__tree_entry(node, struct made, node);
+    if (made && made->state == MADE_LIVE)
+        return made;
+    *status =
+        acre__fail(ACRE_E_HANDLE, "%s has no live %s %p created by acre", dev->label, what, handle);
+    return NULL;
 }
 
 struct facts {
     uint64_t number;
     uint32_t flags;
+    enum made_state state;
 };
 
 /* Reads the record of a handle; all zero if there is none. */
@@ -116,7 +179,7 @@ static struct facts made_look(acre_device *dev, const struct acre__tree *books,
     const struct made *made = acre__tree_entry(node, struct made, node);
     struct facts facts = {0};
     if (made)
-        facts = (struct facts){made->number, made->flags};
+        facts = (struct facts){made->number, made->flags, made->state};
     acre__lock_give(&dev->lock);
     return facts;
 }
@@ -159,12 +222,34 @@ acre_device *acre__stream_device(acre_device *dev, acre_stream stream) {
     return dev;
 }
 
-acre_status acre__stream_check(acre_device *dev, acre_stream stream) {
+static acre_status stream_check(acre_device *dev, acre_stream stream, int is_past) {
     struct owner owner;
-    if (!acre__stream_is_foreign(dev, stream) || !made_elsewhere(dev, 0, stream, &owner))
+    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
+        return ACRE_OK;
+    struct facts facts = made_look(dev, &dev->streams, stream);
+    if (facts.state != MADE_LIVE && !is_past)
+        return acre__fail(ACRE_E_HANDLE, "stream %p of %s was destroyed", (void *)stream,
+                          dev->label);
+    if (facts.number || !made_elsewhere(dev, 0, stream, &owner))
         return ACRE_OK;
     return acre__fail(ACRE_E_HANDLE, "stream %p belongs to %s, not to %s", (void *)stream,
                       owner.label, dev->label);
+}
+
+acre_status acre__stream_check(acre_device *dev, acre_stream stream) {
+    return stream_check(dev, stream, 0);
+}
+
+void acre__stream_note_attached(acre_device *dev, acre_stream stream) {
+    acre__lock_take(&dev->lock);
+    struct acre__node *node = acre__tree_find(&dev->streams, (uintptr_t)stream);
+    if (node)
+        acre__tree_entry(node, struct made, node)->is_attached = 1;
+    acre__lock_give(&dev->lock);
+}
+
+acre_status acre__stream_check_past(acre_device *dev, acre_stream stream) {
+    return stream_check(dev, stream, 1);
 }
 
 /* Names the stream in the detail if the driver does not know it. */
@@ -190,6 +275,11 @@ acre_status acre__stream_done(acre_device *dev, acre_stream stream,
 int acre__stream_is_foreign(acre_device *dev, acre_stream stream) {
     return (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD &&
            !made_number(dev, &dev->streams, stream);
+}
+
+int acre__stream_is_past(acre_device *dev, acre_stream stream) {
+    return (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD &&
+           made_look(dev, &dev->streams, stream).state != MADE_LIVE;
 }
 
 int acre__stream_is_independent(acre_device *dev, acre_stream stream) {
@@ -233,6 +323,8 @@ int acre__streams_any_captured(acre_device *dev) {
     struct acre__node *node = acre__tree_first(&dev->streams);
     for (; node && !is_any; node = acre__tree_next(&dev->streams, node)) {
         CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+        if (acre__tree_entry(node, struct made, node)->state != MADE_LIVE)
+            continue;
         is_any =
             dev->drv->cuStreamIsCapturing((CUstream)(uintptr_t)node->key, &state) == CUDA_SUCCESS &&
             state != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -303,20 +395,93 @@ static void made_end(acre_device *dev, struct acre__tree *books) {
 }
 
 void acre__streams_end(acre_device *dev) {
+    acre__lock_take(&dev->lock);
+    for (size_t i = 0; i < ACRE__PARKED_QUEUES; i++)
+        dev->parked[i] = (struct acre__parked){0};
+    dev->streams_parked = 0;
+    acre__lock_give(&dev->lock);
     made_end(dev, &dev->events);
     made_end(dev, &dev->streams);
 }
 
+/* ---- parked streams in use again ---- */
+
+/* A query takes a fraction of a new stream's time. With N parked streams of a kind, B of them busy,
+ * acre_stream_create tries 4 + N / 4, those first that were parked first. So it finds an idle one
+ * once N exceeds 4 B. */
+enum { PARKED_TRIES = 4, PARKED_SHARE = 4 };
+
+/* Takes the first of a queue; NULL if it is empty. *most is how many to try in all. */
+static struct made *parked_take_first(acre_device *dev, uint32_t flags, size_t *most) {
+    struct acre__parked *queue = &dev->parked[flags % ACRE__PARKED_QUEUES];
+    acre__lock_take(&dev->lock);
+    struct made *made = (struct made *)queue->first; /* the item is the first member */
+    size_t tries = PARKED_TRIES + queue->count / PARKED_SHARE;
+    *most = queue->count < tries ? queue->count : tries;
+    if (made)
+        parked_take(dev, made);
+    acre__lock_give(&dev->lock);
+    return made;
+}
+
+static acre_status parked_query(acre_device *dev, const struct made *made) {
+    struct acre__current call;
+    if (acre__device_call_relaxed(dev, &call))
+        call.code = dev->drv->cuStreamQuery((CUstream)(uintptr_t)made->node.key);
+    return acre__device_done(dev, &call, "cuStreamQuery");
+}
+
+/* Ends a try: the stream is live again, or parked, or the driver does not know it. Returns 1 if it
+ * is live. */
+static int parked_decide(acre_device *dev, struct made *made, acre_status status) {
+    int is_live = 0, is_over = 1;
+    acre__lock_take(&dev->lock);
+    if (made->state == MADE_HELD && status == ACRE_E_HANDLE) {
+        acre__tree_remove(&dev->streams, &made->node);
+        dev->streams_parked--;
+    } else if (made->state == MADE_HELD && status) {
+        parked_push(dev, made);
+        is_over = 0;
+    } else if (made->state == MADE_HELD) {
+        made->state = MADE_LIVE;
+        made->number = acre__fetch_add(&made_count, 1, memory_order_relaxed) + 1;
+        dev->streams_parked--;
+        dev->streams_created++;
+        is_live = 1;
+        is_over = 0;
+    }
+    acre__lock_give(&dev->lock);
+    if (is_over)
+        free(made);
+    return is_live;
+}
+
+/* Takes a parked stream into use again. NULL if no idle one was found, or if the driver refuses to
+ * say: a new stream must not wait for the work of another one. */
+static acre_stream parked_reuse(acre_device *dev, uint32_t flags) {
+    acre_status status = ACRE_E_NOT_READY;
+    size_t most = 1;
+    for (size_t i = 0; i < most && (status == ACRE_E_NOT_READY || status == ACRE_E_HANDLE); i++) {
+        size_t now;
+        struct made *made = parked_take_first(dev, flags, &now);
+        if (!made)
+            return NULL;
+        most = i ? most : now;
+        uint64_t handle = made->node.key;
+        status = parked_query(dev, made);
+        if (parked_decide(dev, made, status))
+            return (acre_stream)(uintptr_t)handle;
+    }
+    return NULL;
+}
+
 /* ---- streams ---- */
 
-static acre_status stream_create(acre_device *device, uint32_t flags, acre_stream *stream) {
-    if (stream)
-        *stream = NULL;
+acre_status acre__stream_create_own(acre_device *device, uint32_t flags, acre_stream *stream) {
+    *stream = NULL;
     acre_status status = acre__device_enter(device);
-    if (status || (status = acre__not_null(stream, "acre_stream_create: stream")))
+    if (status)
         return status;
-    if (flags & ~(ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE))
-        return acre__fail(ACRE_E_INVALID, "acre_stream_create: unknown flags 0x%x", flags);
     struct made *made = made_create(&stream_kind);
     if (!made)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a stream's record");
@@ -333,22 +498,77 @@ static acre_status stream_create(acre_device *device, uint32_t flags, acre_strea
                             status);
 }
 
+static acre_status stream_create(acre_device *device, uint32_t flags, acre_stream *stream) {
+    if (stream)
+        *stream = NULL;
+    acre_status status = acre__device_enter(device);
+    if (status || (status = acre__not_null(stream, "acre_stream_create: stream")))
+        return status;
+    if (flags & ~(ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE))
+        return acre__fail(ACRE_E_INVALID, "acre_stream_create: unknown flags 0x%x", flags);
+    *stream = parked_reuse(device, flags);
+    return *stream ? ACRE_OK : acre__stream_create_own(device, flags, stream);
+}
+
 acre_status acre_stream_create(acre_device *device, uint32_t flags, acre_stream *stream) {
     return acre__in_call(stream_create(device, flags, stream), "acre_stream_create");
+}
+
+/* Holds the record of a stream that the program destroys, and tells the layers above. NULL and
+ * *status if there is none. */
+static struct made *stream_leave(acre_device *device, acre_stream stream, acre_status *status) {
+    acre__lock_take(&device->lock);
+    struct made *made = made_find_live(device, &device->streams, stream, "stream", status);
+    if (made) {
+        made->state = MADE_HELD;
+        device->streams_parked++;
+    }
+    acre__lock_give(&device->lock);
+    /* A failed hook is harmless. A parked stream keeps its order. Of others the layers know the id,
+     * and a reused handle has another one. */
+    if (made && !acre__device_is_lost(device))
+        (void)acre__device_hooks_retire(device, stream);
+    return made;
+}
+
+/* Whether a destroyed stream may be used again. */
+static int stream_is_kept(acre_device *device, const struct made *made) {
+    int is_captured;
+    return !made->is_attached && !acre__device_is_lost(device) &&
+           acre__stream_ask_captured(device, (acre_stream)(uintptr_t)made->node.key,
+                                     &is_captured) == ACRE_OK &&
+           !is_captured;
+}
+
+static acre_status stream_end(acre_device *device, struct made *made, int is_kept) {
+    acre__lock_take(&device->lock);
+    int is_ours = made->state == MADE_HELD;
+    if (is_ours && is_kept) {
+        parked_push(device, made);
+    } else if (is_ours) {
+        acre__tree_remove(&device->streams, &made->node);
+        device->streams_parked--;
+    }
+    acre__lock_give(&device->lock);
+    if (!is_ours)
+        free(made);
+    return is_ours && !is_kept ? acre__limbo_give_back(device, &made->item) : ACRE_OK;
+}
+
+acre_status acre__stream_destroy_own(acre_device *device, acre_stream stream) {
+    acre_status status = acre__device_enter_books(device);
+    if (status || !stream)
+        return status;
+    struct made *made = stream_leave(device, stream, &status);
+    return made ? stream_end(device, made, 0) : status;
 }
 
 static acre_status stream_destroy(acre_device *device, acre_stream stream) {
     acre_status status = acre__device_enter_books(device);
     if (status || !stream)
         return status;
-    struct made *made = made_leave_books(device, &device->streams, stream, "stream", &status);
-    if (!made)
-        return status;
-    /* A failed hook is harmless: layers identify streams by id, and a reused handle has another
-     * id. */
-    if (!acre__device_is_lost(device))
-        (void)acre__device_hooks_retire(device, stream);
-    return acre__limbo_give_back(device, &made->item);
+    struct made *made = stream_leave(device, stream, &status);
+    return made ? stream_end(device, made, stream_is_kept(device, made)) : status;
 }
 
 acre_status acre_stream_destroy(acre_device *device, acre_stream stream) {
@@ -398,19 +618,18 @@ acre_status acre_stream_wait(acre_device *device, acre_stream stream, acre_event
     return acre__in_call(stream_wait(device, stream, event), "acre_stream_wait");
 }
 
-/* Returns the driver's id; without cuStreamGetId, acre's number for streams that acre created. */
+/* Returns acre's number for streams that acre created, since a parked stream keeps the driver's id;
+ * for others the driver's id. */
 static acre_status stream_get_id(acre_device *device, acre_stream stream, uint64_t *id) {
     if (id)
         *id = 0;
     acre_status status = acre__device_enter(device);
     if (status || (status = acre__not_null(id, "acre_stream_get_id: id")))
         return status;
-    if (!ACRE__DRIVER_HAS(device->drv, cuStreamGetId)) {
-        uint64_t number = made_number(device, &device->streams, stream);
-        if (number) {
-            *id = ID_OF_ACRE | number;
-            return ACRE_OK;
-        }
+    struct facts facts = made_look(device, &device->streams, stream);
+    if (facts.number && facts.state == MADE_LIVE) {
+        *id = ID_OF_ACRE | facts.number;
+        return ACRE_OK;
     }
     struct acre__current call;
     unsigned long long got = 0;
@@ -458,7 +677,11 @@ static acre_status event_destroy(acre_device *device, acre_event event) {
     acre_status status = acre__device_enter_books(device);
     if (status || !event)
         return status;
-    struct made *made = made_leave_books(device, &device->events, event, "event", &status);
+    acre__lock_take(&device->lock);
+    struct made *made = made_find_live(device, &device->events, event, "event", &status);
+    if (made)
+        acre__tree_remove(&device->events, &made->node);
+    acre__lock_give(&device->lock);
     return made ? acre__limbo_give_back(device, &made->item) : status;
 }
 

@@ -64,7 +64,8 @@ static acre_status device_get_stats(acre_device *device, acre_device_stats *stat
 
     uint64_t orphans = acre__orphan_count(device->drv->is_soft);
     acre__lock_take(&device->lock);
-    now.streams_live = device->streams.count;
+    now.streams_live = device->streams.count - device->streams_parked;
+    now.streams_parked = device->streams_parked;
     now.events_live = device->events.count;
     now.streams_created = device->streams_created;
     now.events_created = device->events_created;

@@ -76,7 +76,8 @@ static acre_status make_pinned(acre_heap *heap, uint32_t flags) {
         heap->wish_address = (uintptr_t)seen;
     }
     /* Non-blocking: its copies must run while a kernel on the default stream waits for memory. */
-    return status ? status : acre_stream_create(heap->dev, ACRE_STREAM_NON_BLOCKING, &heap->stream);
+    return status ? status
+                  : acre__stream_create_own(heap->dev, ACRE_STREAM_NON_BLOCKING, &heap->stream);
 }
 
 static acre_status make_memory(acre_heap *heap) {
@@ -122,7 +123,7 @@ static void heap_end(acre_heap *heap) {
     acre__book_change(&heap->block, 0, 0);
     acre__book_change(&heap->record_block, 0, 0);
     if (heap->stream)
-        (void)acre_stream_destroy(heap->dev, heap->stream);
+        (void)acre__stream_destroy_own(heap->dev, heap->stream);
     if (heap->pinned)
         (void)acre_mem_free(heap->dev, heap->pinned);
     if (heap->records.dev)

@@ -105,6 +105,8 @@ static acre_status mem_attach(acre_device *device, void *p, uint32_t attach, acr
             "acre_mem_attach: ACRE_ATTACH_SINGLE needs a stream other than the legacy stream");
     if (status)
         return status;
+    if (attach == ACRE_ATTACH_SINGLE)
+        acre__stream_note_attached(device, stream);
     if (acre__device_call(device, &call))
         call.code =
             device->drv->cuStreamAttachMemAsync(stream, (CUdeviceptr)(uintptr_t)p, 0, attach);

@@ -58,7 +58,7 @@ static void pool_free(acre_pool *pool) {
     acre__graphs_end(pool);
     acre__pool_streams_end(pool);
     if (pool->waiter)
-        (void)acre_stream_destroy(pool->dev, pool->waiter);
+        (void)acre__stream_destroy_own(pool->dev, pool->waiter);
     acre__pool_watch_end(pool);
     if (pool->is_ended) { /* a thread's cache could not be claimed and has lanes of the pool */
         acre__lock_take(&acre__pools.lock);
@@ -199,6 +199,7 @@ static void pool_retire(acre_pool *pool, void *user) {
     if (pool->dev != retired->dev)
         return;
     (void)acre__cache_drain(pool, retired->stream, 0, ACRE__GIVE_ALL);
+    acre__graph_retire(pool, retired->stream);
     acre_status status = acre__stream_retire(pool, retired->stream);
     retired->status = status ? status : retired->status;
 }
@@ -551,7 +552,7 @@ static acre_status record_use(acre_pool *pool, void *p, acre_stream stream) {
     if (status)
         return status;
     struct acre__slot *slot = acre__pool_block(pool, p, &slab, NULL, &status);
-    if (!slot || (status = acre__stream_check(pool->dev, stream)))
+    if (!slot || (status = acre__stream_check_past(pool->dev, stream)))
         return status;
     int is_captured;
     if ((status = acre__stream_ask_captured(pool->dev, stream, &is_captured)))

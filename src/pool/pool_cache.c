@@ -200,6 +200,8 @@ acre_status acre__cache_ensure(struct acre__pool_cache *cache, acre_pool *pool, 
     acre__cache_leave(cache);
     if ((is_there && !is_foreign) || acre__device_is_lost(pool->dev))
         return ACRE_OK;
+    if (!is_there && acre__stream_is_past(pool->dev, stream)) /* nothing may be allocated on it */
+        return ACRE_OK;
     acre_status status = acre__pool_stream_id(pool->dev, stream, &id);
     if (is_there) { /* another stream may have the handle of a foreign stream */
         if (status == ACRE_OK) {

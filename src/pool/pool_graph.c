@@ -591,6 +591,13 @@ static acre_status binding_set(acre_pool *pool, acre_stream stream, uint64_t key
     return ACRE_OK;
 }
 
+/* The next stream with this handle shares nothing. */
+void acre__graph_retire(acre_pool *pool, acre_stream stream) {
+    struct acre__graph_binding *binding = binding_find(pool, stream);
+    if (binding)
+        binding_remove(pool, binding);
+}
+
 static acre_status pool_graph_share(acre_pool *pool, acre_stream stream, uint64_t key) {
     acre_status status = acre__pool_enter(pool);
     if (status == ACRE_OK)

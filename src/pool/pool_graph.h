@@ -50,5 +50,7 @@ void acre__graphs_settle(acre_pool *pool);
 uint64_t acre__graphs_free_bytes(const acre_pool *pool);
 /* Frees all records. */
 void acre__graphs_end(acre_pool *pool);
+/* Forgets which key the captures of a stream have. The lock is held. */
+void acre__graph_retire(acre_pool *pool, acre_stream stream);
 
 #endif

@@ -129,10 +129,10 @@ static void join_other(acre_pool *pool, void *user) {
 
 uint64_t acre__ladder_reclaim(acre_device *dev, acre_kind kind, int wait) {
     struct others others = {.dev = dev, .kind = kind};
-    if (wait && acre_stream_create(dev, ACRE_STREAM_NON_BLOCKING, &others.waiter) == ACRE_OK) {
+    if (wait && acre__stream_create_own(dev, ACRE_STREAM_NON_BLOCKING, &others.waiter) == ACRE_OK) {
         acre__pools_visit(NULL, join_other, &others);
         (void)acre_stream_sync(dev, others.waiter);
-        (void)acre_stream_destroy(dev, others.waiter);
+        (void)acre__stream_destroy_own(dev, others.waiter);
     }
     acre__pools_visit(NULL, trim_other, &others);
     return others.bytes;
@@ -241,8 +241,9 @@ static acre_status wait_for_others(struct acre__want *want) {
 }
 
 static acre_status waiter_make(acre_pool *pool) {
-    return pool->waiter ? ACRE_OK
-                        : acre_stream_create(pool->dev, ACRE_STREAM_NON_BLOCKING, &pool->waiter);
+    return pool->waiter
+               ? ACRE_OK
+               : acre__stream_create_own(pool->dev, ACRE_STREAM_NON_BLOCKING, &pool->waiter);
 }
 
 static acre_status climb_waiting(struct acre__want *want) {

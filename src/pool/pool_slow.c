@@ -361,7 +361,7 @@ acre_status acre__pool_free_slow(acre_pool *pool, void *p, acre_stream stream) {
     struct acre__slot *slot = acre__pool_block(pool, p, &slab, &before, &status);
     if (!slot)
         return status;
-    status = acre__stream_check(slab->pool->dev, stream);
+    status = acre__stream_check_past(slab->pool->dev, stream);
     if (status) {
         acre__store(slot->state, before, memory_order_release);
         return status;

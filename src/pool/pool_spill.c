@@ -334,12 +334,12 @@ static uint64_t spill_out(acre_device *dev, const acre_pool *only, uint64_t byte
     acre__said_keep(&said);
     acre__inner_begin();
     acre_status status = acre__inner_end(
-        acre_stream_create(dev, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE, &stream));
+        acre__stream_create_own(dev, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE, &stream));
     if (status == ACRE_OK) {
         if (acre__step_quiesce_users(dev) == ACRE_OK)
             went = spill_out_on(dev, only, missing, stream, acre__now_ns() - begin);
         acre__inner_begin();
-        (void)acre__inner_end(acre_stream_destroy(dev, stream));
+        (void)acre__inner_end(acre__stream_destroy_own(dev, stream));
     }
     (void)acre__said_fail(ACRE_OK, &said);
     return went;

@@ -294,7 +294,7 @@ static struct acre__pool_stream *relay_for(acre_pool *pool, uint64_t key, acre_s
     acre_stream *relay = &pool->relays[(key * 0x9e3779b97f4a7c15u) >> 61];
     *status = ACRE_OK;
     if (!*relay)
-        *status = acre_stream_create(pool->dev, ACRE_STREAM_NON_BLOCKING, relay);
+        *status = acre__stream_create_own(pool->dev, ACRE_STREAM_NON_BLOCKING, relay);
     struct acre__pool_stream *stream =
         *status ? NULL : acre__stream_find(pool, *relay, 0, ACRE__ID_UNKNOWN);
     if (*status == ACRE_OK && !stream)
@@ -467,7 +467,7 @@ void acre__pool_streams_end(acre_pool *pool) {
     pool->freed = NULL;
     for (unsigned i = 0; i < ACRE__RELAYS; i++)
         if (pool->relays[i])
-            (void)acre_stream_destroy(pool->dev, pool->relays[i]);
+            (void)acre__stream_destroy_own(pool->dev, pool->relays[i]);
     acre__uses_close(&pool->spare_events);
 }
 

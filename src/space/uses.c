@@ -138,7 +138,7 @@ acre_status acre__uses_record_peer(struct acre__uses *uses, acre_device *dev, ac
     struct acre__current call;
     const char *what = NULL;
     int is_captured = 0;
-    acre_status status = acre__stream_check(dev, stream);
+    acre_status status = acre__stream_check_past(dev, stream);
     if (status)
         return status;
     if (acre__device_call_relaxed(dev, &call))

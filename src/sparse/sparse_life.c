@@ -20,7 +20,7 @@ static const struct acre__what range_what = {"acre_range_create", "range", "rang
 static void budget_free(acre_range_budget *budget) {
     acre__sparse_marks_trim(budget);
     if (budget->waiter && !acre__device_is_lost(budget->dev))
-        (void)acre_stream_destroy(budget->dev, budget->waiter);
+        (void)acre__stream_destroy_own(budget->dev, budget->waiter);
     acre__lock_destroy(&budget->lock);
     free(budget);
 }

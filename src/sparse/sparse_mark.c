@@ -82,8 +82,8 @@ acre_status acre__sparse_mark_join(struct acre__sparse_mark *mark, acre_stream s
 acre_status acre__sparse_wait_add(acre_range_budget *budget, struct acre__sparse_mark *mark) {
     acre_status status = ACRE_OK;
     if (!budget->waiter)
-        status = acre_stream_create(budget->dev, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE,
-                                    &budget->waiter);
+        status = acre__stream_create_own(
+            budget->dev, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE, &budget->waiter);
     return status ? status : acre__sparse_mark_join(mark, budget->waiter);
 }
 

@@ -80,6 +80,8 @@ acre_status acre__spans_keep(const struct acre__away *away, struct acre__spans *
  * move. */
 acre_status acre__spans_bring(const struct acre__away *away, struct acre__spans *spans,
                               acre_stream stream);
+/* Copies contents to host memory; returns 0 if not all bytes are in spans. */
+int acre__spans_read(const struct acre__spans *spans, uint64_t at, size_t bytes, char *to);
 /* Frees spans and the stores that nobody uses any more. */
 void acre__spans_free(struct acre__spans *spans);
 /* Retains spans for the next suspend, together with those that are retained already; or frees all

@@ -80,7 +80,7 @@ static void suspend_use(void) {
 static acre_status stream_make(acre_device *dev, acre_stream *stream) {
     acre__inner_begin();
     return acre__inner_end(
-        acre_stream_create(dev, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE, stream));
+        acre__stream_create_own(dev, ACRE_STREAM_NON_BLOCKING | ACRE_STREAM_NO_CAPTURE, stream));
 }
 
 static void stream_end(acre_device *dev, acre_stream stream) {
@@ -89,7 +89,7 @@ static void stream_end(acre_device *dev, acre_stream stream) {
         return;
     acre__said_keep(&said);
     acre__inner_begin();
-    (void)acre__inner_end(acre_stream_destroy(dev, stream));
+    (void)acre__inner_end(acre__stream_destroy_own(dev, stream));
     (void)acre__said_fail(ACRE_OK, &said);
 }
 
@@ -352,6 +352,27 @@ static acre_status get_info(const acre_suspended *handle, acre_suspend_info *inf
 
 acre_status acre_suspend_get_info(const acre_suspended *suspended, acre_suspend_info *info) {
     return acre__in_call(get_info(suspended, info), "acre_suspend_get_info");
+}
+
+static acre_status suspend_read(const acre_suspended *handle, const void *p, size_t bytes,
+                                void *to) {
+    acre_status status = acre__enter();
+    if (status || (bytes && (status = acre__not_null(to, "to"))))
+        return status;
+    const acre_suspended *suspended = acre__live_use(&suspendeds, handle, &status);
+    if (!suspended)
+        return status;
+    uint64_t at = (uintptr_t)p;
+    if (bytes && (bytes > UINT64_MAX - at || !acre__spans_read(&suspended->spans, at, bytes, to)))
+        status =
+            acre__fail(ACRE_E_POINTER, "the suspend does not keep the %zu bytes at %p", bytes, p);
+    acre__live_unuse(&suspendeds, (struct acre__live *)(uintptr_t)&suspended->live);
+    return status;
+}
+
+acre_status acre_suspend_read(const acre_suspended *suspended, const void *p, size_t bytes,
+                              void *to) {
+    return acre__in_call(suspend_read(suspended, p, bytes, to), "acre_suspend_read");
 }
 
 acre_status acre_suspend_forget(acre_device *device) {

@@ -310,3 +310,32 @@ acre_status acre__spans_bring(const struct acre__away *away, struct acre__spans 
     }
     return spans_copy(away->dev, spans, 1, stream, &copied);
 }
+
+/* The first span that ends behind an address; `count` if there is none. */
+static size_t span_at(const struct acre__spans *spans, uint64_t at) {
+    size_t low = 0, high = spans->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (spans->list[middle].at + spans->list[middle].bytes <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int acre__spans_read(const struct acre__spans *spans, uint64_t at, size_t bytes, char *to) {
+    size_t first = span_at(spans, at), end = first;
+    uint64_t reached = at;
+    for (; end < spans->count && reached - at < bytes && spans->list[end].at <= reached; end++)
+        reached = spans->list[end].at + spans->list[end].bytes;
+    if (reached - at < bytes)
+        return 0;
+    for (size_t i = first; i < end; i++) {
+        const struct acre__span *span = &spans->list[i];
+        uint64_t begin = span->at > at ? span->at : at;
+        uint64_t most = at + bytes - begin, there = span->at + span->bytes - begin;
+        memcpy(to + (begin - at), span->host + (begin - span->at), most < there ? most : there);
+    }
+    return 1;
+}

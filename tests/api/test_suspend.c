@@ -131,6 +131,55 @@ API_TEST(suspend_of_everything_releases_it_and_resume_brings_contents_to_the_sam
     everything_end(&e);
 }
 
+/* 1 if reading the contents that are away gives what `put` wrote. */
+static int reads(acre_suspended *suspended, const char *p, size_t bytes, uint64_t salt,
+                 size_t offset, size_t count) {
+    unsigned char *words = words_make(p, bytes, salt), *found = calloc(count, 1);
+    assert_non_null(found);
+    api_ok(acre_suspend_read(suspended, p + offset, count, found));
+    int is_same = memcmp(found, words + offset, count) == 0;
+    free(words);
+    free(found);
+    return is_same;
+}
+
+API_TEST(suspend_read_gets_contents_that_are_away) {
+    enum { ODD = 5 * MIB + 1234 };
+    acre_pool *pool = pool_make(device, 0), *dropped = pool_make(device, 0);
+    acre_suspend_rule rules[] = {RULE(.pool = dropped, .how = ACRE_SUSPEND_DROP)};
+    acre_suspend_options options = suspend_options(ACRE_SUSPEND_KEEP, 0);
+    char *block = block_make(device, pool, ODD, 3), *small = block_make(device, pool, 100, 4);
+    char *lost = block_make(device, dropped, 4 * MIB, 5), byte = 7;
+    acre_vec *vec = vec_of(device, 12 * MIB, 6);
+    const char *in_vec = acre_vec_data(vec);
+    options.rules = rules;
+    options.rule_count = 1;
+    for (int in_file = 0; in_file < 2; in_file++) {
+        options.how = in_file ? ACRE_SUSPEND_FILE : ACRE_SUSPEND_KEEP;
+        options.folder = in_file ? "." : NULL;
+        acre_suspended *suspended = suspend_with(device, &options);
+        assert_true(reads(suspended, block, ODD, 3, 0, ODD));
+        assert_true(reads(suspended, block, ODD, 3, 2 * MIB - 5, 10));
+        assert_true(reads(suspended, block, ODD, 3, ODD - 1, 1));
+        assert_true(reads(suspended, small, 100, 4, 0, 100));
+        assert_true(reads(suspended, in_vec, 12 * MIB, 6, 1, 12 * MIB - 1));
+        api_ok(acre_suspend_read(suspended, block, 0, NULL));
+        api_expect(acre_suspend_read(suspended, lost, 1, &byte), ACRE_E_POINTER);
+        api_expect(acre_suspend_read(suspended, in_vec + 12 * MIB - 1, 64 * MIB, &byte),
+                   ACRE_E_POINTER);
+        api_expect(acre_suspend_read(suspended, &byte, 1, &byte), ACRE_E_POINTER);
+        assert_int_equal(byte, 7);
+        api_ok(acre_resume(suspended));
+        assert_true(has(device, block, ODD, 3));
+    }
+    api_ok(acre_pool_free(pool, block, NULL));
+    api_ok(acre_pool_free(pool, small, NULL));
+    api_ok(acre_pool_free(dropped, lost, NULL));
+    api_ok(acre_vec_destroy(vec, NULL));
+    api_ok(acre_pool_destroy(pool, NULL, NULL));
+    api_ok(acre_pool_destroy(dropped, NULL, NULL));
+}
+
 /* After a resume every object works as before: blocks are allocated and freed, vecs and ranges
  * grow. */
 API_TEST(suspend_and_resume_leave_objects_that_work) {

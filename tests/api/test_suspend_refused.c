@@ -95,11 +95,15 @@ API_TEST(suspend_twice_and_resume_of_a_bad_handle_are_refused) {
     api_expect(acre_suspend_get_info(suspended, NULL), ACRE_E_NULL);
     info.struct_size = 3;
     api_expect(acre_suspend_get_info(suspended, &info), ACRE_E_OPTIONS);
+    api_expect(acre_suspend_read(NULL, acre_vec_data(vec), 1, &info), ACRE_E_NULL);
+    api_expect(acre_suspend_read(suspended, acre_vec_data(vec), 1, NULL), ACRE_E_NULL);
+    api_expect(acre_suspend_read(suspended, NULL, SIZE_MAX, &info), ACRE_E_POINTER);
     api_expect(acre_suspend_forget(NULL), ACRE_E_NULL);
     api_expect(acre_suspend_forget((acre_device *)vec), ACRE_E_HANDLE);
     api_ok(acre_resume(suspended));
     api_expect(acre_resume(suspended), ACRE_E_HANDLE);
     api_expect(acre_suspend_get_info(suspended, &info), ACRE_E_HANDLE);
+    api_expect(acre_suspend_read(suspended, acre_vec_data(vec), 1, &info), ACRE_E_HANDLE);
     assert_true(has(device, acre_vec_data(vec), 4 * MIB, 1));
     api_ok(acre_vec_destroy(vec, NULL));
     expect_nothing_left(device);

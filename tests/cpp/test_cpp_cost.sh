@@ -38,7 +38,7 @@ for compiler in g++ clang++; do
     fi
 done
 for other in x86_64-linux-gnu aarch64-linux-gnu; do
-    if command -v "$other-g++" "$other-objdump" >/dev/null && [[ $other != "$(uname -m)"-* ]]; then
+    if command -v "$other-g++" >/dev/null && command -v "$other-objdump" >/dev/null && [[ $other != "$(uname -m)"-* ]]; then
         compare "$other-objdump" "$other-g++"
         if command -v clang++ >/dev/null; then
             compare "$other-objdump" clang++ "--target=$other"

@@ -2,7 +2,7 @@
 # The headers of the C++ API compile without a warning: each one alone, with g++ in C++17 and with
 # clang++ in C++20, and all of them with every template instantiated (cpp_everything.cpp) with g++ and
 # clang++, in C++17 and C++20, with and without exceptions, and with nvcc. Headers that include CUDA's
-# or other libraries' headers have tests of their own.
+# or other libraries' headers have tests of their own; those that nvcc comes with also compile in C++20.
 set -euo pipefail
 
 source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -48,6 +48,9 @@ done >"$commands"
         nvcc=$(sed -n 's/^ACRE_NVCC:[A-Z]*=//p' "$cache")
         echo "$nvcc -x cu -std=c++17 -arch=sm_90 -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion" \
             "-Iinclude -c -o $tmp/everything.o $everything"
+        printf '#include "acre/%s"\n' cpp/memory_resource.hpp cpp/thrust.hpp cpp/mdspan.hpp acre.hpp >"$tmp/cccl.cu"
+        echo "$nvcc -std=c++20 -arch=sm_90 -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion" \
+            "-Iinclude -c -o $tmp/cccl.o $tmp/cccl.cu"
     fi
 } >>"$commands"
 

@@ -212,6 +212,10 @@ TEST(suspended_comes_back_at_the_end_of_the_scope) {
         CHECK(away.info().released_bytes >= 4 << 20);
         CHECK_THROWS(acre::call_error, device.fill(p, 1, 1, stream));
         CHECK(!acre::suspended::try_suspend(device));
+        unsigned char kept[3] = {};
+        away.read(p + 12345, sizeof kept, kept);
+        CHECK(kept[0] == 42 && kept[2] == 42);
+        CHECK(away.try_read(kept, 1, kept).status() == ACRE_E_POINTER);
     }
     CHECK(cpp_read(device, p, 4 << 20, stream)[12345] == 42);
     acre_suspend_options drop = {};

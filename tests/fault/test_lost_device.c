@@ -111,14 +111,14 @@ TEST(lost_device_leaves_others_alone) {
 /* The device is lost while something is in limbo: acre drops it with the device. */
 TEST(lost_device_drops_its_limbo) {
     struct api_arguments with = fault_arguments("soft");
-    fault_on("cuStreamDestroy", 1, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
-    api_ok(acre_stream_destroy(with.device, with.stream));
+    fault_on("cuEventDestroy", 1, ACRE__FAULT_ONCE, CUDA_ERROR_UNKNOWN);
+    api_ok(acre_event_destroy(with.device, with.event));
     fault_off();
-    fault_on("cuStreamDestroy", 1, ACRE__FAULT_STICKY, CUDA_ERROR_LAUNCH_FAILED);
+    fault_on("cuEventDestroy", 1, ACRE__FAULT_STICKY, CUDA_ERROR_LAUNCH_FAILED);
     api_expect(acre_trim(with.device), ACRE_E_DEVICE_LOST);
     api_expect(acre_trim(with.device), ACRE_E_DEVICE_LOST);
     assert_int_equal(api_stats(with.device).limbo_count, 1);
-    api_ok(acre_event_destroy(with.device, with.event));
+    api_ok(acre_stream_destroy(with.device, with.stream));
     api_ok(acre_close(with.device));
     fault_off();
     acre_device *device = api_open("soft");

@@ -163,6 +163,78 @@ TEST(hazard_of_lists_that_change_places_in_a_call) {
     end(&t);
 }
 
+/* ---- streams that the program destroyed ---- */
+
+/* A new stream does not get the handle of a destroyed one while that one's work runs, so that its
+ * own work does not wait. Frees on the old handle wait for the old work. */
+TEST(hazard_of_a_destroyed_streams_handle) {
+    struct things t = begin("soft", NULL);
+    acre_stream old, fresh, again;
+    struct gate gate;
+    void *p, *q;
+    api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &old));
+    api_ok(acre_pool_alloc(t.pool, 3 * MIB, 0, old, &p));
+    gate_put(old, &gate);
+    api_ok(acre_fill(t.device, p, 1, MIB, old));
+    api_ok(acre_stream_destroy(t.device, old));
+    api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &fresh));
+    assert_ptr_not_equal(fresh, old);
+    api_ok(acre_stream_query(t.device, fresh));
+    api_ok(acre_pool_free(t.pool, p, old));
+    api_ok(acre_pool_alloc(t.pool, 3 * MIB, 0, fresh, &q));
+    assert_ptr_not_equal(p, q); /* the fill may still write the block */
+    assert_int_equal(atomic_load(&gate.is_passed), 0);
+    api_expect(acre_stream_query(t.device, old), ACRE_E_HANDLE);
+    api_expect(acre_fill(t.device, q, 1, MIB, old), ACRE_E_HANDLE);
+    api_expect(acre_pool_alloc(t.pool, 3 * MIB, 0, old, &p), ACRE_E_HANDLE);
+    api_expect(acre_stream_destroy(t.device, old), ACRE_E_HANDLE);
+    atomic_store(&gate.is_open, 1);
+    api_ok(acre_device_sync(t.device));
+    api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &again));
+    assert_ptr_equal(again, old);
+    api_ok(acre_stream_query(t.device, again));
+    api_ok(acre_pool_free(t.pool, q, fresh));
+    api_ok(acre_stream_destroy(t.device, fresh));
+    api_ok(acre_stream_destroy(t.device, again));
+    end(&t);
+}
+
+/* A free on a destroyed stream leaves a capture of another one intact. */
+TEST(hazard_of_a_destroyed_stream_during_a_capture) {
+    struct things t = begin("soft", NULL);
+    const struct acre__driver *raw = fault_raw("soft");
+    CUgraph graph = NULL;
+    acre_stream gone;
+    void *p;
+    api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &gone));
+    api_ok(acre_pool_alloc(t.pool, 3 * MIB, 0, gone, &p));
+    api_ok(acre_stream_destroy(t.device, gone));
+    fault_push("soft");
+    assert_int_equal(raw->cuStreamBeginCapture(t.stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+    api_ok(acre_pool_record_use(t.pool, p, gone));
+    api_ok(acre_pool_free(t.pool, p, gone));
+    assert_int_equal(raw->cuStreamEndCapture(t.stream, &graph), 0);
+    assert_int_equal(raw->cuGraphDestroy(graph), 0);
+    fault_pop("soft");
+    end(&t);
+}
+
+/* CUDA ends the capture of a stream that is destroyed. */
+TEST(hazard_of_a_stream_destroyed_while_captured) {
+    struct things t = begin("soft", NULL);
+    const struct acre__driver *raw = fault_raw("soft");
+    acre_stream captured, next;
+    api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &captured));
+    fault_push("soft");
+    assert_int_equal(raw->cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+    fault_pop("soft");
+    api_ok(acre_stream_destroy(t.device, captured));
+    api_ok(acre_stream_create(t.device, ACRE_STREAM_NON_BLOCKING, &next));
+    api_ok(acre_stream_sync(t.device, next)); /* refused for a captured one */
+    api_ok(acre_stream_destroy(t.device, next));
+    end(&t);
+}
+
 /* ---- captures ---- */
 
 TEST(hazard_of_a_use_in_a_broken_capture) {

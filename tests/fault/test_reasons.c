@@ -208,9 +208,9 @@ static struct world world_begin(const char *name) {
     api_ok(acre_plan_create(DEV, &planned, &w->plan));
     api_ok(acre_plan_want(w->plan, ACRE_PLACE_DEVICE, 1000, 0, (void **)(void *)&w->in_plan));
     api_ok(acre_stream_create(DEV, ACRE_STREAM_NON_BLOCKING, &w->captured));
-    api_ok(acre_stream_create(DEV, ACRE_STREAM_NON_BLOCKING, &w->dead));
-    api_ok(acre_stream_destroy(DEV, w->dead));
     fault_push(name);
+    assert_int_equal(fault_raw(name)->cuStreamCreate(&w->dead, CU_STREAM_NON_BLOCKING), 0);
+    assert_int_equal(fault_raw(name)->cuStreamDestroy(w->dead), 0);
     assert_int_equal(
         fault_raw(name)->cuStreamBeginCapture(w->captured, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
     fault_pop(name);

@@ -114,8 +114,8 @@ class device_buffer {
 
     /* Changes the stream of all later operations. Work that the stream before has queued so far may
      * use the buffer: the pool does not reuse the memory before that work is done. New work of
-     * `stream` must wait for it, with an event. If the stream before no longer exists, waits for
-     * all work of the device. */
+     * `stream` must wait for it, with an event. If the stream before was destroyed without
+     * acre, waits for all work of the device. */
     void set_stream(stream_ref stream) {
         acre::check(try_set_stream(stream).status());
     }
@@ -165,8 +165,8 @@ class device_buffer {
     result<void> try_shrink_to_fit() noexcept {
         return capacity_ == size_ ? result<void>(ACRE_OK) : reallocate(size_);
     }
-    /* Frees the block now, in stream order. If the stream no longer exists, waits for all work of
-     * the device. */
+    /* Frees the block now, in stream order. If the stream was destroyed without acre, waits for all
+     * work of the device. */
     void reset() noexcept {
         if (p_)
             detail::free_block(pool_, std::exchange(p_, nullptr), stream_);

@@ -9,8 +9,8 @@ inline namespace ACRE__CPP_MODE {
 namespace detail {
 
 /* An owner as in owner.hpp, with the stream that its destruction waits for. Work of other streams
- * must be recorded with record_use. If that fails, because the stream no longer exists or a driver
- * call failed, the destruction waits for all work of the device. */
+ * must be recorded with record_use. If that fails, because the stream was destroyed without acre or
+ * a driver call failed, the destruction waits for all work of the device. */
 template <class Ref, class Destroy> class stream_owner : public Ref::methods {
   public:
     using handle_type = decltype(std::declval<const Ref &>().get());

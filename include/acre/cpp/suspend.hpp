@@ -51,6 +51,13 @@ class [[nodiscard]] suspended {
         return detail::get_info<acre_suspend_info, const acre_suspended *>(acre_suspend_get_info,
                                                                            handle_);
     }
+    /* Copies kept contents of a device address to host memory (acre_suspend_read). */
+    void read(const void *p, std::size_t bytes, void *to) const {
+        acre::check(try_read(p, bytes, to).status());
+    }
+    result<void> try_read(const void *p, std::size_t bytes, void *to) const noexcept {
+        return acre_suspend_read(handle_, p, bytes, to);
+    }
     acre_suspended *get() const noexcept {
         return handle_;
     }

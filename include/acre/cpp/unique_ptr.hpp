@@ -58,8 +58,8 @@ constexpr bool is_same_block = std::is_convertible_v<U *, T *> &&
                                 std::is_same_v<std::remove_cv_t<U>, std::remove_cv_t<T>>);
 } // namespace detail
 
-/* Frees a block in stream order; if the stream no longer exists, after all work of the device. It
- * calls no destructors: the elements need none. */
+/* Frees a block in stream order; if the stream was destroyed without acre, after all work of the
+ * device. It calls no destructors: the elements need none. */
 template <class T> class stream_delete : public detail::freed_on_stream {
   public:
     constexpr stream_delete() noexcept = default;

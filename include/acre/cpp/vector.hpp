@@ -143,7 +143,7 @@ template <class T> class device_vector {
 
     /* Changes the stream of all later operations, and records the work of the stream before, which
      * may use the elements. New work of `stream` must wait for it, with an event. If the stream
-     * before no longer exists, waits for all work of the device. */
+     * before was destroyed without acre, waits for all work of the device. */
     void set_stream(stream_ref stream) {
         acre::check(try_set_stream(stream).status());
     }

@@ -3,7 +3,8 @@
  * the test, so that the thread sanitizer sees it too. */
 #include <sched.h>
 
-#include "api_memory.h"
+#include "api/api_memory.h"
+#include "fault_device.h"
 #include "support/rounds.h"
 
 #include "../../python/native/cupy_plug.c"
@@ -154,18 +155,20 @@ TEST(cupy_plug_threads_lose_no_block) {
 }
 
 TEST(cupy_plug_block_of_a_destroyed_stream_is_freed_late) {
-    acre_stream stream;
+    CUstream stream; /* of the program, which destroys it without acre */
     int number;
     uintptr_t idle;
     plug_begin();
     acre_device *device = api_open("soft");
     uint64_t before = live_blocks();
-    api_ok(acre_stream_create(device, 0, &stream));
+    fault_push("soft");
+    assert_int_equal(fault_raw("soft")->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), 0);
+    fault_pop("soft");
     current_stream = (uintptr_t)stream;
     void *p = acre_cupy_alloc(NULL, 1000, 0);
     assert_non_null(p);
     assert_int_equal(acre_cupy_idle(&number, &idle), 0);
-    api_ok(acre_stream_destroy(device, stream));
+    assert_int_equal(fault_raw("soft")->cuStreamDestroy(stream), 0);
     acre_cupy_free(NULL, p, 0);
     assert_int_equal(plug_count(2), 1);
     assert_int_equal(plug_count(3), 0);
