@@ -67,8 +67,9 @@ static void limit_parse_pid(struct argp_state *state, const char *text, struct l
 }
 
 static void limit_parse_size(struct argp_state *state, const char *text, struct limit_args *args) {
-    if (acre__parse_bytes(text, &args->bytes) != 0 || args->bytes > (uint64_t)1 << 44) {
-        argp_error(state, "SIZE is a size up to 16TiB, such as 20GiB, not '%s'", text);
+    if (acre__parse_bytes(text, &args->bytes) != 0 || args->bytes < LIMIT_LEAST ||
+        args->bytes > LIMIT_MOST) {
+        argp_error(state, LIMIT_SIZES, "SIZE is", text);
     }
     args->is_set = true;
 }

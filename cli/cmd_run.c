@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/parse.h"
@@ -27,6 +28,7 @@
 #include "run_limit.h"
 #include "run_limit_all.h"
 #include "run_watch.h"
+#include "write_file.h"
 
 enum {
     RUN_KEY_STATS = 's',
@@ -126,8 +128,9 @@ static const struct argp_option run_options[] = {
      "write the reports as JSON, one line for each process, to FILE (default: stderr; -: stdout)",
      0},
     {"force", CLI_KEY_FORCE, NULL, 0,
-     "with --json=FILE: replace FILE even if it is the file of suppressions or acre did not write "
-     "it",
+     "with --json=FILE and --trace: replace FILE even if it is the file of suppressions or acre "
+     "did "
+     "not write it",
      0},
     {"bytes", RUN_KEY_BYTES, "BYTES", 0,
      "memory of the device, such as 8GiB; 2MiB to 16TiB (default: ACRE_SOFT_BYTES, or a quarter of "
@@ -226,20 +229,25 @@ static const char run_doc[] =
     "  With --watch the program runs as it does without acre: on the GPU, with\n"
     "  NVIDIA's driver, linked with the CUDA runtime in any way. acre records the\n"
     "  calls that allocate and free device, pinned, managed, stream-ordered and\n"
-    "  mapped memory, by the library that makes them. It does not see arrays,\n"
+    "  mapped memory and arrays, by the library that makes them. It does not see\n"
     "  memory of other processes, or memory that the driver itself allocates, such\n"
-    "  as contexts. --errors lists refused calls of these kinds only. A second\n"
-    "  libcuda.so.1 in a namespace of its own (dlmopen) is not watched.\n"
+    "  as contexts and the memory of graphs. --errors lists refused calls of these\n"
+    "  kinds only.\n"
+    "\n"
+    "Calls that acre does not see:\n"
+    "  Neither --watch nor --limit reaches a libcuda.so.1 in a namespace of its own\n"
+    "  (dlmopen), nor, with --gate=preload, libraries loaded with RTLD_DEEPBIND. A\n"
+    "  line at exit says if a program has gone around acre, or has not used CUDA.\n"
     "\n"
     "Limits of memory:\n"
     "  With --limit the program sees a smaller GPU. Requests beyond SIZE fail with\n"
     "  CUDA_ERROR_OUT_OF_MEMORY, and cuMemGetInfo, cuDeviceTotalMem and NVML show\n"
     "  the limit. It counts device and managed memory, memory from cuMemCreate and\n"
-    "  imported memory, and what the driver's pools have reserved, on all devices\n"
-    "  together. It does not count contexts, kernels, arrays, pinned memory or the\n"
-    "  memory of graphs. With --device soft, --bytes or --check, or without a GPU,\n"
-    "  the program runs on the soft device. Memory of a process that was killed is\n"
-    "  free again at once.\n"
+    "  imported memory, arrays, and what the driver's pools and graphs have\n"
+    "  reserved, on all devices together. It does not count pinned memory, nor\n"
+    "  contexts and loaded code without --limit-all. With --device soft, --bytes or\n"
+    "  --check, or without a GPU, the program runs on the soft device. Memory of a\n"
+    "  process that was killed is free again at once.\n"
     "  'acre limit PID' shows who has how much, 'acre limit PID SIZE' changes the\n"
     "  limit while the program runs.\n"
     "\n"
@@ -273,9 +281,8 @@ static void run_parse_bytes(struct argp_state *state, const char *text) {
 
 static uint64_t run_parse_limit(struct argp_state *state, const char *text) {
     uint64_t value = 0;
-    if (acre__parse_bytes(text, &value) != 0 || value < (uint64_t)2 << 20 ||
-        value > (uint64_t)1 << 44) {
-        argp_error(state, "--limit takes a size from 2MiB to 16TiB, such as 20GiB, not '%s'", text);
+    if (acre__parse_bytes(text, &value) != 0 || value < LIMIT_LEAST || value > LIMIT_MOST) {
+        argp_error(state, LIMIT_SIZES, "--limit takes", text);
     }
     return value;
 }
@@ -363,6 +370,9 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
         args->limit_all = true;
         return 0;
     case RUN_KEY_TRACE:
+        if (write_is_stdout(arg)) {
+            argp_error(state, "--trace takes a file, not standard output");
+        }
         args->trace = arg;
         return 0;
     case RUN_KEY_SUPPRESS:
@@ -546,9 +556,14 @@ static int run_start(const void *user) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* Whether the options require a GPU. */
+static bool run_is_cuda(const struct run_args *args) {
+    return args->is_watched || (args->device && strcmp(args->device, "cuda") == 0);
+}
+
 /* Whether the program runs on the soft device: as the options say, else if there is no GPU. */
 static bool run_is_soft(const struct run_args *args) {
-    if (args->is_watched || (args->device && strcmp(args->device, "cuda") == 0)) {
+    if (run_is_cuda(args)) {
         return false;
     }
     const char *outer = getenv("ACRE_RUN"); /* of an `acre run` that started this one */
@@ -567,6 +582,12 @@ static bool run_is_soft(const struct run_args *args) {
  * both for a limit on the soft device. The shim's ledger then reports, since only it sees what the
  * limit refuses; but --check needs the stand-in's. Returns an exit code. */
 static int run_choose_libraries(struct run_args *args) {
+    if (run_is_cuda(args) && !run_has_gpu()) {
+        cli_say("%s needs a GPU, and NVIDIA's driver has no device here ('acre doctor' says more); "
+                "without it the program runs on the soft device",
+                args->is_watched ? "--watch" : "--device cuda");
+        return CLI_CANNOT;
+    }
     bool is_soft = run_is_soft(args), has_shim = !is_soft || args->limit || args->trace;
     bool is_recorded = args->wants || (args->trace && (is_soft || args->is_watched));
     if (has_shim && is_recorded && !(args->wants & RUN_WANT_CHECK)) {
@@ -604,6 +625,19 @@ static int run_program(struct run_args *args) {
     return code;
 }
 
+/* The library replaces traces and empty files only. Returns an exit code. */
+static int run_check_trace(const struct run_args *args) {
+    struct stat old;
+    struct write_file trace = {.path = args->trace, .kind = WRITE_RECORDING, .force = args->force};
+    int code = write_check(&trace);
+    if (code == CLI_OK && args->force && stat(args->trace, &old) == 0 && S_ISREG(old.st_mode) &&
+        truncate(args->trace, 0) != 0) {
+        cli_say("cannot write %s: %s", args->trace, strerror(errno));
+        return CLI_CANNOT;
+    }
+    return code;
+}
+
 int cmd_run(int argc, char **argv) {
     static const struct argp argp = {.options = run_options,
                                      .parser = run_parse,
@@ -628,10 +662,9 @@ int cmd_run(int argc, char **argv) {
                 "not see them (programs that it starts do); link it dynamically",
                 args.program[0]);
     }
-    int code = run_choose_libraries(&args);
-    if (code == CLI_OK) {
-        code = run_program(&args);
-    }
+    int code = args.trace ? run_check_trace(&args) : CLI_OK;
+    code = code == CLI_OK ? run_choose_libraries(&args) : code;
+    code = code == CLI_OK ? run_program(&args) : code;
     free(args.shim);
     free(args.standins);
     return code;

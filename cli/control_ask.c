@@ -163,8 +163,8 @@ static void ask_explain(const struct ask *ask) {
     } else if (kill((pid_t)ask->pid, 0) != 0 && errno == ESRCH) {
         cli_say("there is no process %ld", ask->pid);
     } else {
-        cli_say("process %ld does not listen: a program does once it uses acre with "
-                "ACRE_CONTROL=1, or a GPU under 'acre run'",
+        cli_say("process %ld takes no requests: start it under 'acre run' on a GPU, or, if it uses "
+                "acre, with ACRE_CONTROL=1",
                 ask->pid);
     }
 }

@@ -490,7 +490,7 @@ static void page_write(const struct demo_result *result, FILE *out) {
 }
 
 static struct write_file page_output(const char *path, enum write_kind kind, bool force) {
-    return (struct write_file){.path = path, .kind = kind, .force = force};
+    return (struct write_file){.path = path, .kind = kind, .force = force, .makes_folder = true};
 }
 
 int demo_page_check(const char *folder, bool force) {

@@ -27,7 +27,7 @@ static const struct main_command main_commands[] = {
     {"ps", "list the memory of all running programs once", cmd_ps},
     {"snapshot", "save a snapshot of a running program's memory", cmd_snapshot},
     {"symbolize", "replace addresses in a text by functions and lines", cmd_symbolize},
-    {"run", "run a CUDA program on a machine without a GPU", cmd_run},
+    {"run", "run a CUDA program on acre: on a GPU, or without one", cmd_run},
     {"limit", "show or change the memory limit of a program", cmd_limit},
     {"suspend", "take a program's memory off its devices, and keep the contents", cmd_suspend},
     {"resume", "bring the memory of a suspended program back", cmd_resume},
@@ -120,7 +120,7 @@ static char *main_help_filter(int key, const char *text, void *input) {
     }
     fputs("  NO_COLOR                if set and not empty: no colour, even on a terminal\n", out);
     fputs("\nA value that cannot be parsed is an error. An unknown variable that begins\n"
-          "with ACRE_ causes a warning.\n",
+          "with ACRE_ causes a warning, in a program's log (ACRE_LOG=stderr).\n",
           out);
     fputs("\nExit status:\n"
           "  0   success\n"

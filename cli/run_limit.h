@@ -9,6 +9,11 @@
 
 #include "limit_file.h"
 
+/* What --limit of acre run and SIZE of acre limit accept, and what they say of another text. */
+#define LIMIT_LEAST ((uint64_t)2 << 20)
+#define LIMIT_MOST ((uint64_t)1 << 44)
+#define LIMIT_SIZES "%s a size from 2MiB to 16TiB, in whole numbers such as 20GiB, not '%s'"
+
 /* Creates the file, with LIMIT_* flags. Returns its descriptor, or -1 after a message. The file
  * stays mapped. */
 int run_limit_create(uint64_t bytes, uint32_t flags, struct limit_file **file_out);

@@ -160,7 +160,7 @@ static void sum_record(struct show_sums *sums, const struct trace_record *record
 static const char *show_state(const struct trace_reader *reader, bool is_written) {
     switch (reader->header.state) {
     case ACRE__TRACE_RUNNING:
-        return is_written ? "being written" : "the program ended without stopping the trace";
+        return is_written ? "being written" : "until the program ended";
     case ACRE__TRACE_STOPPED:
         return "stopped by the program";
     case ACRE__TRACE_FULL:

@@ -277,7 +277,7 @@ static int header_read(struct trace_reader *reader) {
     }
     if (header->header_bytes < sizeof *header || header->header_bytes > reader->count) {
         return trace_fault(reader, offsetof(struct acre__trace_header, header_bytes),
-                           "invalid header length");
+                           "invalid header length, or the file is cut short");
     }
     if (header->block_bytes < ACRE__TRACE_BLOCK_LEAST ||
         header->block_bytes > ACRE__TRACE_BLOCK_MOST) {

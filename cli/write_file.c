@@ -54,6 +54,8 @@ static bool write_is_ours(const struct write_file *file) {
         return strstr(head, "<title>acre demo</title>") != NULL;
     case WRITE_TRACE: /* a trace that is not packed is a recording, not a result */
         return !is_plain && trace_is((const unsigned char *)head, (size_t)got);
+    case WRITE_RECORDING:
+        return is_plain && trace_is((const unsigned char *)head, (size_t)got);
     case WRITE_RUN:
         return text_begins(head, "{\"schema\": \"acre-run/1\"");
     case WRITE_REPORT:
@@ -81,10 +83,25 @@ static const char *write_same_input(const struct write_file *file, const struct 
     return NULL;
 }
 
+/* Checks the folder of a file that does not exist. A symbolic link may lead to another folder: then
+ * write_end says what is wrong. */
+static int write_check_folder(const char *path) {
+    struct stat link;
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? cli_format("%.*s", (int)(slash + 1 - path), path) : cli_format(".");
+    bool is_good = lstat(path, &link) == 0 || access(folder, W_OK | X_OK) == 0;
+    int error = errno;
+    free(folder);
+    return is_good ? CLI_OK : write_fail(path, strerror(error));
+}
+
 int write_check(const struct write_file *file) {
     struct stat old;
-    if (write_is_stdout(file->path) || stat(file->path, &old) != 0) {
-        return CLI_OK; /* if a folder is missing, write_end says so */
+    if (write_is_stdout(file->path)) {
+        return CLI_OK;
+    }
+    if (stat(file->path, &old) != 0) {
+        return file->makes_folder ? CLI_OK : write_check_folder(file->path);
     }
     if (S_ISDIR(old.st_mode)) {
         return write_fail(file->path, strerror(EISDIR));

@@ -20,6 +20,7 @@ enum write_kind {
     WRITE_BENCH,      /* acre bench --output */
     WRITE_PAGE,       /* index.html of acre demo */
     WRITE_TRACE,      /* acre trace --pack */
+    WRITE_RECORDING,  /* acre run --trace */
     WRITE_RUN,        /* acre run --json */
     WRITE_REPORT,     /* acre report */
     WRITE_EXPORT,     /* acre export, where the format has room for a name */
@@ -31,6 +32,7 @@ struct write_file {
     const char *path; /* "-": standard output */
     enum write_kind kind;
     bool force;                /* --force */
+    bool makes_folder;         /* the command creates the folder later */
     const char *const *inputs; /* files that the command reads; "-" and NULL are skipped */
     size_t input_count;
     FILE *stream; /* between write_begin and write_end */

@@ -48,6 +48,13 @@ struct ledger_row {
     struct acre_ledger_caller caller;
 };
 
+/* The limit of `acre run --limit`, in bytes: what counts of this process (`own`), of other
+ * processes
+ * (`others`; 0 with --limit-each), and what is left. */
+struct ledger_limit {
+    uint64_t limit, own, others, left;
+};
+
 /* ---- what the library that contains the ledger provides ---- */
 
 /* Returns the table of the driver without fault injection, for the ledger's own queries. */
@@ -56,11 +63,15 @@ const struct acre__driver *acre__ledger_driver(void);
 int acre__ledger_is_used(void);
 /* Returns 1 if the program has loaded a driver whose calls the library would have to see. */
 int acre__ledger_is_driver_loaded(void);
+/* Returns 1 if the process has another driver, whose calls the library cannot see. */
+int acre__ledger_has_second_driver(void);
 /* Returns 1 if the program cannot use CUDA here; a message has said why. */
 int acre__ledger_has_failed(void);
 /* 1 in the shim, which watches a driver that the program has; 0 in a stand-in, which is the driver.
  * The word `watch` in ACRE_RUN says which of the two reports. */
 extern const int acre__ledger_watches;
+/* Gets the memory limit of this process. Returns 0 if there is none. */
+int acre__ledger_limit(struct ledger_limit *limit_out);
 /* Returns the process of the program that `acre run` has started. */
 int acre__ledger_program(void);
 /* Returns the text after `word` in ACRE_RUN, such as "limit=", or NULL without this word. */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ledger.h"
 
@@ -251,6 +252,21 @@ static void print_request(FILE *out, const struct acre_ledger_caller *caller,
             acre__record_line(caller->address, place, sizeof place), from[0] ? RUN_FROM : "", from);
 }
 
+/* Says what is left of the memory limit. Returns 1 if that is too little for the request. */
+static int print_limit(FILE *out, const struct ledger_request *request) {
+    struct ledger_limit at;
+    char all[OOM_TEXT], own[OOM_TEXT], others[OOM_TEXT], left[OOM_TEXT];
+    if (!acre__ledger_limit(&at))
+        return 0;
+    fprintf(out,
+            "acre: limit %s: this process has %s, others have %s, %s left; 'acre limit %ld SIZE' "
+            "changes it\n",
+            acre__run_bytes(at.limit, all, OOM_TEXT), acre__run_bytes(at.own, own, OOM_TEXT),
+            acre__run_bytes(at.others, others, OOM_TEXT), acre__run_bytes(at.left, left, OOM_TEXT),
+            (long)getpid());
+    return request->bytes > at.left;
+}
+
 static void print_card(FILE *out, const struct oom_card *card,
                        const struct ledger_request *request) {
     if (!card->is_known)
@@ -263,7 +279,8 @@ static void print_card(FILE *out, const struct oom_card *card,
     print_libraries(out, card);
     if (card->is_known)
         print_rest(out, card);
-    if (card->is_known && request->bytes && request->bytes <= card->free_bytes)
+    int is_limit = print_limit(out, request);
+    if (card->is_known && request->bytes && request->bytes <= card->free_bytes && !is_limit)
         fputs("  the free memory is enough for the request: a limit applies, or it is in pieces\n",
               out);
 }

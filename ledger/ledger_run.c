@@ -12,11 +12,13 @@
  *   trace=2f746d70   the path of a trace, in hexadecimal (ledger_trace.c)
  *   soft             the program runs on the soft device
  *   limit=1200/7     the file of the memory limit (report/limit_file.h), which the shim keeps
- *   stacks           the shim finds who called NVIDIA's library that called the driver; also with
- *                    `leaks`, and by ACRE_STACKS (shim/shim_stack.c)
+ *
+ * With `leaks` and `trace`, and by ACRE_STACKS, the shim finds who called NVIDIA's library that
+ * called the driver (shim/shim_stack.c).
  *
  *   at an out-of-memory error  prints who holds the card's memory, in the shim (ledger_oom.h)
- *   at exit      prints the report of every process that has used CUDA
+ *   at exit      prints the report of every process that has used CUDA. Says if the program has not
+ *                used it, or has gone around the shim.
  *   at a fault   prints which memory the host must not access
  *
  * Without a file `acre run` has become the program by execvp, and nobody reads records. Without
@@ -29,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "acre.h"
@@ -40,9 +43,13 @@
 enum { RUN_PATH_BYTES = 64, RUN_LINE = 1024, RUN_PLACE = 256 };
 
 static struct {
-    pid_t program;
+    pid_t program, begun;     /* `begun`: this process, unless it is a forked child of that one */
     unsigned wants;           /* enum run_want */
     int is_recorded;          /* a report was requested */
+    int is_limited;           /* by the shim */
+    int says_unused;          /* the other library, if there is one, does not */
+    long children;            /* run_children() at the start: `acre run` may have had some */
+    int is_preloaded_driver;  /* a stand-in, which every process has */
     char out[RUN_PATH_BYTES]; /* path for JSON; empty: stderr */
 } run;
 
@@ -152,6 +159,33 @@ static uint64_t run_report(int is_program) {
     return acre__record_report(stderr, run.wants);
 }
 
+/* Returns a number that grows with every process that this one has waited for. */
+static long run_children(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_CHILDREN, &usage) == 0 ? usage.ru_minflt : 0;
+}
+
+/* Says that acre has not seen calls of CUDA, or none of a part of the program. */
+static void run_say_unseen(int is_program, int is_used) {
+    const char *name = program_invocation_short_name;
+    const char *limit = run.is_limited ? "; its memory is not limited" : "";
+    int is_loaded = !run.is_preloaded_driver && acre__ledger_is_driver_loaded();
+    if (getpid() == run.begun && (run.is_limited || run.wants || !is_used) &&
+        acre__ledger_has_second_driver())
+        fprintf(stderr,
+                "acre: %s has loaded a libcuda.so.1 in a namespace of its own (dlmopen), whose "
+                "calls acre does not see%s\n",
+                name, limit);
+    else if (!is_used && is_loaded && (is_program || (run.is_limited && getpid() == run.begun)))
+        fprintf(stderr,
+                "acre: %s has loaded libcuda.so.1, but acre saw no call of cuInit%s; 'acre doctor "
+                "-- PROGRAM' looks for the reason\n",
+                name, limit);
+    else if (!is_used && !is_loaded && is_program && run.says_unused &&
+             (run.wants || run_children() == run.children))
+        fprintf(stderr, "acre: %s has not used CUDA\n", name);
+}
+
 /* Runs after the exit handlers of the program and of its libraries, which may free memory. */
 static void run_at_exit(int code, void *nothing) {
     (void)nothing;
@@ -160,13 +194,8 @@ static void run_at_exit(int code, void *nothing) {
     int is_refused = acre__record_has_refusals() && (is_program || run.wants & RUN_WANT_ERRORS);
     if (is_void)
         fprintf(stderr, "acre: %s could not use CUDA\n", program_invocation_short_name);
-    else if (!is_used && is_program && run.wants && acre__ledger_is_driver_loaded())
-        fprintf(stderr,
-                "acre: %s has loaded libcuda.so.1, but acre saw no call of cuInit; 'acre doctor -- "
-                "PROGRAM' looks for the reason\n",
-                program_invocation_short_name);
-    else if (!is_used && is_program && run.wants)
-        fprintf(stderr, "acre: %s has not used CUDA\n", program_invocation_short_name);
+    else
+        run_say_unseen(is_program, is_used);
     if (is_void || !is_used) /* "everything was freed" would prove nothing */
         run.wants &= ~(unsigned)(RUN_WANT_LEAKS | RUN_WANT_STATS);
     uint64_t wrong = is_used || is_refused ? run_report(is_program) : 0;
@@ -280,9 +309,21 @@ static void run_begin_records(const char *words) {
 
 __attribute__((constructor)) static void run_begin(void) {
     const char *words = acre__config_string(ACRE__CONFIG_RUN);
-    if (!words || run_has_word(words, "watch") != acre__ledger_watches)
+    if (!words)
         return;
+    int is_soft = run_has_word(words, "soft");
+    int is_reporter = run_has_word(words, "watch") == acre__ledger_watches;
     run.program = (pid_t)strtol(words, NULL, 10);
+    run.begun = getpid();
+    run.children = run_children();
+    run.is_limited = acre__ledger_watches && run_find_word(words, "limit=");
+    run.is_preloaded_driver = is_soft;
+    /* A stand-in may be in place of NVIDIA's driver, under the shim. */
+    run.says_unused = acre__ledger_watches ? is_reporter || !is_soft : is_reporter && is_soft;
+    if (is_reporter || acre__ledger_watches)
+        on_exit(run_at_exit, NULL);
+    if (!is_reporter)
+        return;
 #define RUN_WANT(want, word, bit) run.wants |= run_has_word(words, word) ? (bit) : 0u;
     RUN_WANTS(RUN_WANT)
 #undef RUN_WANT
@@ -291,8 +332,7 @@ __attribute__((constructor)) static void run_begin(void) {
     if (run.is_recorded && acre__ledger_watches) /* a program on a stand-in has no card */
         acre__oom_begin();
     acre__ledger_use_stacks(
-        acre__ledger_stack_depth((run.wants & RUN_WANT_LEAKS) || run_has_word(words, "stacks")));
-    on_exit(run_at_exit, NULL);
+        acre__ledger_stack_depth((run.wants & RUN_WANT_LEAKS) || run_find_word(words, "trace=")));
     if (acre__ledger_watches) /* the signals of a program on a GPU are its own */
         return;
     struct sigaction now, action = {.sa_sigaction = run_on_fault, .sa_flags = SA_SIGINFO};

@@ -12,7 +12,7 @@
 #include "ledger.h"
 #include "watch/trace.h"
 
-enum { TRACE_SITES = 4096, TRACE_PLACE = 256 };
+enum { TRACE_SITES = 4096, TRACE_PLACE = 256, TRACE_NAME_BYTES = 2 * TRACE_PLACE + 16 };
 
 static struct acre__trace_pool trace_pools[RUN_KIND_COUNT];
 static _Atomic int trace_is_on;
@@ -68,14 +68,36 @@ static int trace_has(enum run_kind kind) {
     return atomic_load_explicit(&trace_is_on, memory_order_acquire) && trace_is_memory[kind];
 }
 
+/* The runtime calls the driver for everybody, so its place says nothing. */
+static int trace_is_runtime(const void *address) {
+    char name[RUN_NAME_BYTES];
+    uint64_t offset;
+    return acre__ledger_module((uintptr_t)address - 1, name, sizeof name, &offset) &&
+           strncmp(name, "libcudart.so", strlen("libcudart.so")) == 0;
+}
+
+/* Formats who has allocated: "libcublas.so.13+0x5b45ed, called from train+0x11d8 (main)". */
+static void trace_name(const struct acre_ledger_caller *caller, char name[TRACE_NAME_BYTES]) {
+    char place[TRACE_PLACE], from[TRACE_PLACE] = "";
+    acre__record_line(caller->address, place, sizeof place);
+    if (caller->from)
+        acre__record_line(caller->from, from, sizeof from);
+    if (caller->from && trace_is_runtime(caller->address))
+        snprintf(name, TRACE_NAME_BYTES, "%s", from);
+    else
+        snprintf(name, TRACE_NAME_BYTES, "%s%s%s", place, from[0] ? RUN_FROM : "", from);
+}
+
 void acre__ledger_trace_alloc(enum run_kind kind, uint64_t key, size_t bytes, uint32_t site,
                               const struct acre_ledger_caller *caller) {
-    char place[TRACE_PLACE];
     if (!trace_has(kind))
         return;
     if (site && site < TRACE_SITES &&
-        !atomic_exchange_explicit(&trace_named[site], 1, memory_order_relaxed))
-        acre__trace_tag(site, acre__record_place(caller->address, place, sizeof place));
+        !atomic_exchange_explicit(&trace_named[site], 1, memory_order_relaxed)) {
+        char name[TRACE_NAME_BYTES];
+        trace_name(caller, name);
+        acre__trace_tag(site, name);
+    }
     acre__trace_alloc(&trace_pools[kind], (const void *)(uintptr_t)key, bytes, bytes, NULL,
                       site < TRACE_SITES ? site : 0, 0);
 }

@@ -5,8 +5,8 @@
  * It lives in a namespace of its own, with its own libc, and begins before the shim is relocated.
  * So it calls nothing of the shim, and reads the hooks' addresses from the shim's symbol table.
  *
- * A second libcuda.so.1 in a namespace of the program's own (dlmopen) is not touched: the shim
- * calls the first one, and the two do not know each other's memory.
+ * A libcuda.so.1 in a namespace of the program's own (dlmopen) is not touched: the shim calls the
+ * one of the program's first namespace, and the two do not know each other's memory.
  *
  * Locks: none. The dynamic linker calls la_objopen with its lock held. */
 #include <link.h>
@@ -27,20 +27,25 @@ unsigned int la_version(unsigned int version) {
     return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
+/* Cookies of objects: 1 for NVIDIA's libraries, whose functions are replaced. glibc calls
+ * la_symbind64 if either side of a binding has its flag, so the flags alone do not choose. */
+static const uintptr_t GATE_OTHER = 0, GATE_NVIDIAS = 1;
+
 /* Bindings from every object but the shim and NVIDIA's libraries, to those libraries. */
 unsigned int la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie) {
-    (void)cookie;
+    *cookie = GATE_OTHER;
     if (space != LM_ID_BASE)
         return 0;
     if (acre__elf_is_named(map->l_name, "libacre_shim.so")) {
         gate_shim = map;
         return 0;
     }
-    if (acre__elf_has_soname(map, "libnvidia-ml.so.1"))
-        return LA_FLG_BINDTO;
-    if (gate_driver || !acre__elf_has_soname(map, "libcuda.so.1"))
+    int is_driver = !gate_driver && acre__elf_has_soname(map, "libcuda.so.1");
+    if (!is_driver && !acre__elf_has_soname(map, "libnvidia-ml.so.1"))
         return LA_FLG_BINDFROM;
-    gate_driver = map;
+    if (is_driver)
+        gate_driver = map;
+    *cookie = GATE_NVIDIAS;
     return LA_FLG_BINDTO;
 }
 
@@ -64,6 +69,6 @@ GATE_EXPORT uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned int index, uintpt
 
 uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned int index, uintptr_t *from, uintptr_t *to,
                        unsigned int *flags, const char *name) {
-    (void)index, (void)from, (void)to, (void)flags;
-    return gate_bind(symbol->st_value, name);
+    (void)index, (void)from, (void)flags;
+    return *to == GATE_NVIDIAS ? gate_bind(symbol->st_value, name) : symbol->st_value;
 }

@@ -186,6 +186,21 @@ void acre__limit_view(uint64_t *free_bytes, uint64_t *total_bytes) {
         *free_bytes = left;
 }
 
+int acre__ledger_limit(struct ledger_limit *limit_out) {
+    struct limit_file *file = acre__limit_is_on() ? acre__limit_file() : NULL;
+    struct limit_slot *slot = atomic_load_explicit(&account.slot, memory_order_acquire);
+    if (!file)
+        return 0;
+    uint64_t used = atomic_load_explicit(&file->used, memory_order_relaxed);
+    uint64_t own = slot ? atomic_load_explicit(&slot->used, memory_order_relaxed) : 0;
+    *limit_out =
+        (struct ledger_limit){.limit = atomic_load_explicit(&file->limit, memory_order_relaxed),
+                              .own = own,
+                              .others = file->flags & LIMIT_EACH || used < own ? 0 : used - own,
+                              .left = acre__limit_left(file, slot)};
+    return 1;
+}
+
 /* The mapping of the file is the child's, too. A thread that the child lacks may hold the locks. */
 void acre__limit_forget(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;

@@ -132,6 +132,15 @@ int acre__ledger_is_driver_loaded(void) {
     return 0;
 }
 
+int acre__ledger_has_second_driver(void) {
+    return 0;
+}
+
+int acre__ledger_limit(struct ledger_limit *limit_out) {
+    (void)limit_out;
+    return 0;
+}
+
 int acre__ledger_has_failed(void) {
     return atomic_load_explicit(&doors.has_failed, memory_order_relaxed);
 }

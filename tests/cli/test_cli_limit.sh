@@ -145,7 +145,7 @@ for words in '--limit 0' '--limit x' '--limit 17TiB' --limit-each; do
     run "$acre" run $words -- true
     expect_rc 64
 done
-for words in '' 0 x '1 x' '1 17TiB' '1 1MiB 2'; do
+for words in '' 0 x '1 x' '1 17TiB' '1 20' '1 1MiB' '1 1.5GiB' '1 2MiB 2'; do
     # shellcheck disable=SC2086 # the words of a command
     run "$acre" limit $words
     expect_rc 64

@@ -104,11 +104,45 @@ expect_rc 0
 soft -- "$cases" cancel
 expect_rc 0
 
+# A trace names the program's own code, not the runtime that calls the driver for it. It comes from the
+# shim, which cannot be loaded with a sanitizer.
+if ! is_sanitized; then
+    soft --trace names.acre -- "$cases" leak
+    run "$acre" trace names.acre
+    expect_out 'run_cases\+0x[0-9a-f]+'
+    check "the runtime is no owner" test "$(grep -c libcudart "$out")" -eq 0
+fi
+# A trace that cannot be written is refused before the program runs.
+echo text >foreign.txt
+for file in nofolder/x.acre foreign.txt . -; do
+    soft --trace "$file" -- touch ran
+    check "refused: $file, $rc" test "$rc" -eq 2 -o "$file" = - -a "$rc" -eq 64
+done
+check "nothing ran" test ! -e ran
+check "the file is unchanged" test "$(cat foreign.txt)" = text
+if ! is_sanitized; then
+    soft --force --trace foreign.txt -- "$cases" leak
+    run "$acre" trace foreign.txt
+    expect_rc 0
+fi
+for options in --watch "--device cuda"; do
+    # shellcheck disable=SC2086 # options are words
+    run "$acre" run $options -- touch ran
+    if [ -e /dev/nvidiactl ]; then continue; fi
+    expect_rc 2
+    expect_err "^acre: $options needs a GPU, and NVIDIA's driver has no device here "
+    check "nothing ran" test ! -e ran
+done
+
 soft --leaks --stats -- "$cases" nothing
 expect_rc 0
 expect_err '^acre: run_cases has not used CUDA$'
 soft -- "$cases" nothing
-expect_no_err
+expect_err '^acre: run_cases has not used CUDA$'
+if ! is_sanitized; then # sanitizer libraries cannot load late into a program without them
+    soft -- bash -c "'$cases' nothing; true" # the shell may run programs that use CUDA
+    expect_no_err
+fi
 
 # ---- features that the soft device does not have ----
 

@@ -30,8 +30,11 @@ run "$acre" run --zero -- "$cases" zero served
 expect_rc 0
 run "$acre" run --free=defer -- "$cases" served threads reset captures-end reset-race life
 expect_rc 0
-run "$acre" run --ipc=driver -- "$cases" served
+run "$acre" run --ipc=driver -- "$cases" served ipc-driver
 expect_rc 0
+run "$acre" run --device cuda -- "$cases" ipc-refused
+expect_rc 0
+expect_err '^acre: cuIpcGetMemHandle: cannot serve other processes; run both programs with acre run --ipc=driver$'
 run ACRE_SOFT_LAG=50ms "$acre" run --device cuda -- "$cases" memops
 expect_rc 0
 # The driver lacks memory for a call that is no allocation.
@@ -119,10 +122,14 @@ exec 8<&-
 
 # ---- every driver call fails once ----
 
-# The program may fail, but it must not crash or hang.
-for nth in $(seq 1 3 120); do
-    run "ACRE_FAULT=*:$nth:once" timeout 20 "$acre" run -- "$cases" life
-    check "call $nth fails: exit code $rc" test "$rc" -le 1
+# The program may fail, but it must not crash or hang. Each of the seven cases has every seventh call.
+first=0
+for name in life served idle threads capture reset own; do
+    first=$((first + 1))
+    for nth in $(seq $first 7 98); do
+        run ACRE_SOFT_BYTES=512MiB timeout 20 "$acre" run --device cuda -- env "ACRE_FAULT=*:$nth:once" "$cases" $name
+        check "$name, call $nth fails: exit code $rc" test "$rc" -le 1
+    done
 done
 
 # ---- traces ----

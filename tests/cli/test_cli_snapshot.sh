@@ -88,7 +88,7 @@ check "the socket is removed" test -z "$(ls "$XDG_RUNTIME_DIR/acre"/*.control 2>
 start ACRE_SOFT_BYTES=1GiB
 run "$acre" snapshot $program
 expect_rc 2
-expect_err 'does not listen: a program does once it uses acre with ACRE_CONTROL=1'
+expect_err 'takes no requests: start it .*, or, if it uses acre, with ACRE_CONTROL=1'
 stop
 run ACRE_CONTROL=perhaps "$acre" demo --device soft --output -
 expect_rc 2

@@ -238,7 +238,7 @@ kill_program
 
 run "$acre" suspend $$
 expect_rc 2
-expect_err "^acre: process $$ does not listen: "
+expect_err "^acre: process $$ takes no requests: "
 for arguments in '' 'me' '1 2' '--rest everything 1' '--keep w=disk 1' '--keep =host 1' '--rest file 1' '--timeout 0 1' \
     '--timeout soon 1' '--drop'; do
     # shellcheck disable=SC2086

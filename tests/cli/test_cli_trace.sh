@@ -13,7 +13,7 @@ expect_rc 0
 expect_no_err
 expect_plain
 expect_out '^process +[0-9]+, started 20[0-9][0-9]-'
-expect_out '^recorded .* the program ended without stopping the trace$'
+expect_out '^recorded .* until the program ended$'
 expect_out '^events +[0-9]+, [0-9.]+ bytes each'
 expect_out '^pool +[0-9]+ soft:0 device'
 expect_out '^live +peak '

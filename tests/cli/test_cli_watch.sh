@@ -16,7 +16,7 @@ watch() { run "$acre" run --watch "$@"; }
 # ---- every way to find the driver ----
 
 for gate in audit preload; do
-    for way in dlsym four five itself thread next; do
+    for way in dlsym dlvsym four five itself thread next; do
         watch --gate=$gate -- "$ways" $way
         expect_rc 0
         expect_out "^$way: ok\$"
@@ -34,9 +34,45 @@ for gate in audit preload; do
     expect_rc 0
     expect_err '^acre: true has not used CUDA$'
 done
-watch --gate=audit -- "$ways" deepbind # a preloaded dlsym does not see it
-expect_rc 0
-expect_err '^  device +1 +1 +0 +1 MiB +0 bytes$'
+
+# ---- calls that acre does not see ----
+
+# run_unseen OPTION... -- WAY: with the libraries of the tests
+run_unseen() {
+    run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" "$acre" run --device cuda "$@"
+    expect_rc 0
+    expect_out ': ok$'
+}
+run_unseen --stats --gate=audit -- "$ways" plugin
+expect_err '^acre: allocations: 1, 1 MiB in all; freed: 1; '
+run_unseen --gate=audit -- "$ways" plugin
+expect_no_err
+run_unseen --gate=preload -- "$ways" plugin
+expect_err "^acre: watch_cases has loaded libcuda\.so\.1, but acre saw no call of cuInit; 'acre doctor "
+run_unseen --gate=preload --limit 8MiB -- "$ways" plugin
+expect_err "^acre: watch_cases .* no call of cuInit; its memory is not limited; 'acre doctor "
+own='^acre: watch_cases has loaded a libcuda\.so\.1 in a namespace of its own \(dlmopen\), whose calls acre does not see'
+for gate in audit preload; do
+    run_unseen --gate=$gate -- "$ways" dlmopen
+    expect_err "$own\$"
+    for way in dlmopen both; do
+        run_unseen --gate=$gate --limit 8MiB -- "$ways" $way
+        expect_err "$own; its memory is not limited\$"
+        check "one line" test "$(wc -l <"$err")" -eq 1
+    done
+    run_unseen --gate=$gate --watch -- "$ways" both
+    expect_err "$own\$"
+    # A child of a shell, which has loaded no driver.
+    run_unseen --gate=$gate --limit 8MiB -- bash -c "'$ways' dlmopen; true"
+    expect_err "$own; its memory is not limited\$"
+    check "one line" test "$(wc -l <"$err")" -eq 1
+    run_unseen --gate=$gate -- "$ways" dlsym
+    expect_no_err
+    run "$acre" run --device cuda --gate=$gate -- true
+    expect_err '^acre: true has not used CUDA$'
+    run "$acre" run --device cuda --gate=$gate -- bash -c 'true; sleep 0; true; /bin/true; true'
+    expect_no_err
+done
 
 # ---- programs with the shared runtime ----
 
@@ -124,6 +160,17 @@ run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin:$ACRE_BUILD/test
 expect_err "^ +1 MiB +1\\.6 %  this program's contexts, code and rounding\$"
 expect_err '^ +1 MiB +1\.6 %  other processes$'
 expect_err '^ +1 MiB +1\.6 %  the driver itself$'
+
+# Under a limit, the lines say what is left of it. Before, only the card's free memory.
+for gate in audit preload; do
+    run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" ACRE_SOFT_BYTES=1GiB timeout 60 \
+        "$acre" run --device cuda --gate=$gate --limit 64MiB --leaks -- "$ways" oom
+    expect_rc 1
+    expect_out '^oom: ok$'
+    expect_err '^acre: out of memory: cuMemAlloc of 48 MiB, called at watch_cases\+0x[0-9a-f]+'
+    expect_err "^acre: limit 64 MiB: this process has [34][0-9] MiB, others have 0 bytes, 2[0-9] MiB left; 'acre limit [0-9]+ SIZE' "
+    check "no guess" test "$(grep -c 'a limit applies' "$err")" -eq 0
+done
 
 # ---- findings, formats, usage ----
 

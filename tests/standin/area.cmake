@@ -48,8 +48,8 @@ set_target_properties(fake_nvml PROPERTIES OUTPUT_NAME nvidia-ml SOVERSION 1
 target_link_libraries(fake_nvml PRIVATE acre_flags)
 add_dependencies(limit_cases fake_nvml)
 
-# Libraries with names of NVIDIA's, between watch_cases and the driver.
-foreach(name IN ITEMS cublas_fake cudnn_fake)
+# Libraries between watch_cases and the driver, two of them with names of NVIDIA's.
+foreach(name IN ITEMS cublas_fake cudnn_fake deep_plugin)
     add_library(${name} SHARED tests/standin/${name}.c)
     set_target_properties(${name} PROPERTIES
         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -436,6 +437,38 @@ static int case_ipc(void) {
     return 1;
 }
 
+/* With --ipc=driver. */
+static int case_ipc_driver(void) {
+    CUdeviceptr small, large, matrix;
+    size_t pitch;
+    NEED(cuMemAlloc(&small, 2 * MIB - 1));
+    NEED(cuMemAlloc(&large, 2 * MIB));
+    NEED(cuMemAllocPitch(&matrix, &pitch, 4096, 1024, 4));
+    EXPECT(is_served(small) && !is_served(large) && !is_served(matrix));
+    NEED(cuMemFree(small));
+    NEED(cuMemFree(large));
+    NEED(cuMemFree(matrix));
+    return 1;
+}
+
+/* acre can open no socket for other processes. */
+static int case_ipc_refused(void) {
+    CUdeviceptr block;
+    CUipcMemHandle handle;
+    struct rlimit files;
+    NEED(cuMemAlloc(&block, MIB));
+    EXPECT(getrlimit(RLIMIT_NOFILE, &files) == 0);
+    rlim_t before = files.rlim_cur;
+    files.rlim_cur = 3;
+    EXPECT(setrlimit(RLIMIT_NOFILE, &files) == 0);
+    EXPECT(cuIpcGetMemHandle(&handle, block) == CUDA_ERROR_OUT_OF_MEMORY);
+    files.rlim_cur = before;
+    EXPECT(setrlimit(RLIMIT_NOFILE, &files) == 0);
+    NEED(cuIpcGetMemHandle(&handle, block));
+    NEED(cuMemFree(block));
+    return 1;
+}
+
 static int ipc_open(const char *hex) {
     CUipcMemHandle handle;
     CUdeviceptr block = 0, again, start;
@@ -495,6 +528,8 @@ static int run(const char *name) {
                  {"fork", case_fork},
                  {"capture", case_capture},
                  {"ipc", case_ipc},
+                 {"ipc-driver", case_ipc_driver},
+                 {"ipc-refused", case_ipc_refused},
                  {"life", case_life},
                  {"peer", case_peer},
                  {"thread-exit", case_thread_exit},

@@ -71,6 +71,37 @@ static int by_dlsym(void) {
     return use();
 }
 
+/* The driver's names have no versions, so dlvsym finds none of them; those of libc have some. */
+static int by_version(void) {
+#ifdef __x86_64__
+    static const char first[] = "GLIBC_2.2.5";
+#else
+    static const char first[] = "GLIBC_2.17";
+#endif
+    return dlvsym(RTLD_NEXT, "malloc", first) && !dlvsym(RTLD_NEXT, "malloc", "GLIBC_1") &&
+           !dlvsym(driver, "cuInit", "libcuda.so.1") && !dlvsym(driver, "nvmlInit", first) && use();
+}
+
+/* A second driver, in a namespace of its own. */
+static int by_dlmopen(void) {
+    driver = dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW);
+    return driver && use();
+}
+
+/* After the first driver. */
+static int by_both(void) {
+    return use() && by_dlmopen();
+}
+
+/* A plug-in that finds the driver itself, and the C library's dlsym before any other. */
+static int in_plugin(void) {
+    void *plugin = dlopen("libdeep_plugin.so", RTLD_NOW | RTLD_DEEPBIND);
+    void *found = plugin ? dlsym(plugin, "deep_use") : NULL;
+    int (*deep_use)(void);
+    memcpy(&deep_use, &found, sizeof found);
+    return found && deep_use();
+}
+
 static int by_four(void) {
     void *found = dlsym(driver, "cuGetProcAddress");
     memcpy(&find4, &found, sizeof find4);
@@ -232,16 +263,21 @@ static int by_nothing(void) {
            dlerror() == NULL;
 }
 
+enum { NOT_OPENED = -1 };
+
 int main(int count, char **ways) {
     static const struct {
         const char *name;
         int (*run)(void);
-        int flags; /* of dlopen */
+        int flags; /* of dlopen, or NOT_OPENED */
     } rows[] = {{"dlsym", by_dlsym, RTLD_LOCAL},
+                {"dlvsym", by_version, RTLD_LOCAL},
+                {"dlmopen", by_dlmopen, NOT_OPENED},
+                {"both", by_both, RTLD_LOCAL},
+                {"plugin", in_plugin, NOT_OPENED},
                 {"four", by_four, RTLD_LOCAL},
                 {"five", by_five, RTLD_LOCAL},
                 {"itself", by_itself, RTLD_LOCAL},
-                {"deepbind", by_five, RTLD_LOCAL | RTLD_DEEPBIND},
                 {"thread", in_thread, RTLD_LOCAL},
                 {"child", in_child, RTLD_LOCAL},
                 {"next", by_next, RTLD_LOCAL},
@@ -262,8 +298,10 @@ int main(int count, char **ways) {
                 continue;
             find4 = NULL;
             find5 = NULL;
-            driver = dlopen("libcuda.so.1", RTLD_NOW | rows[k].flags);
-            is_ok = driver && rows[k].run();
+            driver = NULL;
+            if (rows[k].flags != NOT_OPENED)
+                driver = dlopen("libcuda.so.1", RTLD_NOW | rows[k].flags);
+            is_ok = (driver || rows[k].flags == NOT_OPENED) && rows[k].run();
         }
         printf("%s: %s\n", ways[i], is_ok ? "ok" : "failed");
         failed |= !is_ok;
