@@ -4,10 +4,13 @@ Every call goes through ctypes.CDLL, which releases the interpreter's lock: othe
 while a call waits, and a callback of acre can take the lock.
 """
 
+from __future__ import annotations
+
 import ctypes
 import ctypes.util
 import os
 import threading
+from typing import Any
 
 from . import _declarations as c
 
@@ -25,7 +28,7 @@ class Error(RuntimeError):
     what was requested and what went wrong.
     """
 
-    def __init__(self, status, name="", detail=""):
+    def __init__(self, status: int, name: str = "", detail: str = "") -> None:
         super().__init__(status, name, detail)
         self.status = status
         self.name = name
@@ -42,7 +45,8 @@ class OutOfMemory(Error, MemoryError):
     otherwise it is empty. `json_report` is the same for programs, a dict or None.
     """
 
-    def __init__(self, status, name="", detail="", report="", json_report=None):
+    def __init__(self, status: int, name: str = "", detail: str = "", report: str = "",
+                 json_report: Any = None) -> None:
         super().__init__(status, name, detail)
         self.report = report
         self.json_report = json_report

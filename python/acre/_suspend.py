@@ -85,6 +85,13 @@ class Suspended(Handle):
     def _destroy(self, handle: int) -> None:
         check(lib().acre_resume(handle))
 
+    def read(self, address: Any, count: int) -> bytes:
+        """Returns `count` bytes of kept contents: of a block, vec or other object, or from a device address."""
+        at = getattr(address, "ptr", address)
+        data = ctypes.create_string_buffer(size(count, "count"))
+        check(lib().acre_suspend_read(self.handle, size(at, "address"), len(data), data))
+        return data.raw
+
     def resume(self) -> None:
         """Brings everything back. After a failure it may be called again; after a success it is a no-op."""
         self.close()

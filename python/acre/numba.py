@@ -37,7 +37,7 @@ CUDA_ERROR_OUT_OF_MEMORY = 2
 class OutOfMemory(_driver.CudaAPIError, _library.OutOfMemory):
     """Numba's CudaAPIError, with acre's report of what uses the memory."""
 
-    def __init__(self, code, msg, error=None):
+    def __init__(self, code: Any, msg: str, error: Any = None) -> None:
         _driver.CudaAPIError.__init__(self, code, msg)
         self.status = error.status if error else c.ACRE_E_DEVICE_MEMORY
         self.name = error.name if error else "ACRE_E_DEVICE_MEMORY"
@@ -64,7 +64,7 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
 
     driver = "cuda"  # of acre
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         order = os.environ.get("ACRE_NUMBA_ORDER", "wait")
         if order not in ("wait", "stream"):
@@ -147,7 +147,7 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
             lib().acre_pool_free(self._pool, address, None)
 
     @contextlib.contextmanager
-    def defer_cleanup(self):
+    def defer_cleanup(self) -> Any:
         """Within the context manager the plug-in does not wait for the device to free memory."""
         with super().defer_cleanup():
             self._deferred += 1
@@ -165,7 +165,7 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
         if self._pool:
             self.flush()
 
-    def get_memory_info(self):
+    def get_memory_info(self) -> Any:
         """Free and total bytes of the device. Memory that the pool holds for reuse counts as free."""
         self._open()
         info, pool = make(c.acre_device_info), make(c.acre_pool_stats)

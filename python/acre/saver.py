@@ -10,13 +10,20 @@ The calls are those of torch_memory_saver, so that a program changes one import:
     torch_memory_saver.resume("weights")    # same addresses, same contents
 
 Works under acre.torch.use(), and without it on PyTorch's own allocator.
+
+With TMS_INIT_ENABLE=1 in the environment all tensors belong to the tag "default", except those of other regions
+and of disable(); with TMS_INIT_ENABLE_CPU_BACKUP=1 their contents are kept. This needs acre.torch.use().
 """
+
+from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import re
 import threading
 import warnings
+from typing import Any, Dict, Iterator, Optional
 
 from . import _library
 from .torch import _plug, _pools, _use
@@ -36,6 +43,25 @@ def _clean(tag, number):
     return cleaned if cleaned and cleaned == tag else f"{cleaned}#{number}"
 
 
+def _is_set(variable):
+    """Returns whether an environment variable is set to a word for yes."""
+    return os.environ.get(variable, "").lower() in ("1", "true", "yes", "y", "on")
+
+
+class _Rest:
+    """All that belongs to no region, with TMS_INIT_ENABLE."""
+
+    tag = DEFAULT_TAG
+
+    def __init__(self, backup):
+        self.backup = backup
+
+    def acre_pool(self, device):
+        pool = ctypes.c_void_p()
+        _library.check(_plug.plug().acre_torch_pool_of(-1, device, ctypes.byref(pool)))
+        return pool
+
+
 class _Part:
     """What one tag has, with or without a copy on the host: a region, and what of it is away."""
 
@@ -53,7 +79,7 @@ class _Part:
 class TorchMemorySaver:
     """The interface of torch_memory_saver over acre. Use the object torch_memory_saver of this module."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock = threading.RLock()
         self._parts = {}  # by (tag, enable_cpu_backup)
         self._away = {}  # by tag: a list of handles of acre_suspend
@@ -62,11 +88,24 @@ class TorchMemorySaver:
         self.retain = False
         #: Accepted for compatibility: acre needs no hook.
         self.hook_mode = None
+        self._rest = None
+        self._disabled = None
+        if _is_set("TMS_INIT_ENABLE"):
+            self._rest = _Rest(_is_set("TMS_INIT_ENABLE_CPU_BACKUP"))
+
+    @property
+    def retain_cpu_backup(self) -> bool:
+        """The same as retain, under the name that torch_memory_saver has."""
+        return self.retain
+
+    @retain_cpu_backup.setter
+    def retain_cpu_backup(self, value: bool) -> None:
+        self.retain = bool(value)
 
     # ---- regions ----
 
     @property
-    def enabled(self):
+    def enabled(self) -> bool:
         """Always True: there is nothing to preload."""
         return True
 
@@ -78,7 +117,7 @@ class TorchMemorySaver:
             return self._parts[key]
 
     @contextlib.contextmanager
-    def region(self, tag=DEFAULT_TAG, enable_cpu_backup=False):
+    def region(self, tag: str = DEFAULT_TAG, enable_cpu_backup: bool = False) -> Iterator[None]:
         """Serves what this thread allocates from memory that pause(tag) takes off the card.
 
         Without enable_cpu_backup the contents are undefined after resume.
@@ -90,14 +129,25 @@ class TorchMemorySaver:
             yield
 
     @contextlib.contextmanager
-    def disable(self):
+    def disable(self) -> Iterator[None]:
         """Leaves all regions of this thread for a while: what is allocated here stays on the card."""
-        with _pools.set_aside():
+        if self._rest is None:
+            with _pools.set_aside():
+                yield
+            return
+        import torch
+
+        with self._lock:
+            if self._disabled is None:
+                self._disabled = _pools.Pool("saver/disabled", own=True)
+        with self._disabled:
             yield
+        torch.cuda.empty_cache()
 
     @contextlib.contextmanager
-    def cuda_graph(self, cuda_graph, pool=None, stream=None, capture_error_mode="global",
-                   tag=DEFAULT_TAG, enable_cpu_backup=False):
+    def cuda_graph(self, cuda_graph: Any, pool: Any = None, stream: Any = None,
+                   capture_error_mode: str = "global", tag: str = DEFAULT_TAG,
+                   enable_cpu_backup: bool = False) -> Iterator[None]:
         """Captures a graph whose memory pause(tag) takes off the card; the graph stays valid.
 
         Without acre.torch.use() `pool` is ignored: graphs of one tag and thread share the tag's own pool.
@@ -119,19 +169,28 @@ class TorchMemorySaver:
 
     # ---- pause and resume ----
 
-    def pause(self, tag=None):
+    def pause(self, tag: Optional[str] = None) -> None:
         """Takes the memory of a tag, or of all, off the card. Waits for all queued work.
 
         A tag that is paused already, or has no memory, is a no-op. Until resume, the program must not use
         its tensors, and allocations in its regions fail.
         """
         with self._lock:
-            tags = {part.tag for part in self._parts.values()} if tag is None else {str(tag)}
+            tags = {part.tag for part in self._all()} if tag is None else {str(tag)}
             for name in sorted(tags - self._away.keys()):
                 self._pause_one(name)
 
+    def _all(self):
+        """Lock held: returns all that pause can take away."""
+        if self._rest is None:
+            return list(self._parts.values())
+        if not _use.is_used():
+            raise RuntimeError("TMS_INIT_ENABLE needs acre.torch.use(): otherwise PyTorch's own allocator serves "
+                               "what is in no region")
+        return [*self._parts.values(), self._rest]
+
     def _pause_one(self, tag):
-        parts = [part for part in self._parts.values() if part.tag == tag]
+        parts = [part for part in self._all() if part.tag == tag]
         handles = []
         try:
             for device in range(DEVICES if parts else 0):
@@ -158,7 +217,7 @@ class TorchMemorySaver:
         _library.check(_library.lib().acre_suspend(handle, ctypes.byref(options), ctypes.byref(suspended)))
         return suspended
 
-    def resume(self, tag=None):
+    def resume(self, tag: Optional[str] = None) -> None:
         """Brings the memory of a tag, or of all, back to its addresses.
 
         Raises acre.OutOfMemory if the card is too full; the tag is then still paused, and the call may be
@@ -182,11 +241,11 @@ class TorchMemorySaver:
             status = _library.lib().acre_resume(suspended)
         _library.check(status)
 
-    def is_paused(self, tag=DEFAULT_TAG):
+    def is_paused(self, tag: str = DEFAULT_TAG) -> bool:
         """Returns whether the memory of a tag is off the card."""
         return str(tag) in self._away
 
-    def info(self, tag=DEFAULT_TAG):
+    def info(self, tag: str = DEFAULT_TAG) -> Dict[str, int]:
         """Returns what the pause of a tag did, in bytes: released_bytes, kept_bytes and others."""
         sums = {}
         for suspended in self._away.get(str(tag), []):
@@ -199,12 +258,12 @@ class TorchMemorySaver:
     # ---- the rest of torch_memory_saver ----
 
     @property
-    def memory_margin_bytes(self):
+    def memory_margin_bytes(self) -> int:
         """Bytes of the card that allocations leave free, under acre.torch.use()."""
         return self._margin
 
     @memory_margin_bytes.setter
-    def memory_margin_bytes(self, count):
+    def memory_margin_bytes(self, count: int) -> None:
         import torch
 
         self._margin = int(count)
@@ -220,9 +279,25 @@ class TorchMemorySaver:
         limit = max(1, info.total_bytes - self._margin) if self._margin else 0
         _library.check(_library.lib().acre_pool_set_limits(pool, 0, limit))
 
-    def get_cpu_backup(self, tensor):
-        """Not supported: acre keeps its copies to itself."""
-        raise NotImplementedError("acre.saver has no get_cpu_backup: copy the tensor before pause")
+    def get_cpu_backup(self, tensor: Any, zero_copy: bool = False) -> Any:
+        """Returns the contents of a paused tensor as a tensor of the CPU; None if they are not away.
+
+        The result is a copy, also with zero_copy: it stays valid after resume.
+        """
+        import torch
+
+        del zero_copy
+        if not tensor.is_cuda or not tensor.is_contiguous():
+            raise ValueError("get_cpu_backup needs a contiguous tensor on a GPU")
+        copy = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+        count = tensor.numel() * tensor.element_size()
+        with self._lock:
+            for suspended in (handle for handles in self._away.values() for handle in handles):
+                status = _library.lib().acre_suspend_read(suspended, tensor.data_ptr(), count, copy.data_ptr())
+                if status != c.ACRE_E_POINTER:
+                    _library.check(status)
+                    return copy
+        return None
 
 
 torch_memory_saver = TorchMemorySaver()
@@ -234,6 +309,6 @@ resume = torch_memory_saver.resume
 
 
 @contextlib.contextmanager
-def configure_subprocess():
+def configure_subprocess() -> Iterator[None]:
     """A no-op: processes that use acre.saver need no preloaded library."""
     yield

@@ -243,6 +243,10 @@ def test_suspend_and_resume(device):
     with pytest.raises(acre.Error) as caught:
         block.tobytes()
     assert caught.value.status == c.ACRE_E_SUSPENDED
+    assert suspended.read(block, 3) == b"\5" * 3 and suspended.read(kept.ptr + 9, 4) == b"\6" * 4
+    with pytest.raises(acre.Error) as caught:
+        suspended.read(block, 64 * MIB)
+    assert caught.value.status == c.ACRE_E_POINTER
     suspended.resume()
     suspended.resume()
     assert block.tobytes() == b"\5" * (8 * MIB) and kept.tobytes() == b"\6" * (4 * MIB)

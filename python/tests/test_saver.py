@@ -202,7 +202,7 @@ for step in range(3):
 
 
 def test_the_rest_of_the_interface_is_there(begin):
-    out = run(begin + """
+    run(begin + """
 import acre.saver
 assert saver.enabled and acre.saver.torch_memory_saver is saver
 saver.hook_mode = "preload"
@@ -211,12 +211,63 @@ with acre.saver.configure_subprocess():
 with acre.saver.region("x"):
     t = torch.empty(UNIT)
 acre.saver.pause("x"); acre.saver.resume("x")
-try:
-    saver.get_cpu_backup(t)
-except NotImplementedError as error:
-    print("refused:", error)
+saver.retain_cpu_backup = True
+assert saver.retain and saver.retain_cpu_backup
 """)
-    assert out.startswith("refused: acre.saver has no get_cpu_backup")
+
+
+def test_backups_can_be_read_while_their_memory_is_away(begin):
+    """As slime does, which sends weights from the copy: None means that the tensor itself has them."""
+    run(begin + """
+with saver.region("weights", enable_cpu_backup=True):
+    a, b = torch.empty(9 * UNIT).fill_(1), torch.empty(1000).fill_(2)
+with saver.region("kv"):
+    dropped = torch.empty(9 * UNIT).fill_(3)
+plain = torch.empty(1000).fill_(4)
+assert saver.get_cpu_backup(a) is None
+saver.pause()
+other = torch.empty(100 * UNIT)     # the card is used by others
+copies = [saver.get_cpu_backup(a), saver.get_cpu_backup(b, zero_copy=True)]
+assert saver.get_cpu_backup(dropped) is None and saver.get_cpu_backup(plain) is None
+del other
+torch.cuda.empty_cache()
+saver.resume()
+assert copies[0].bytes() == b"\\1" * (9 * UNIT) and copies[1].bytes() == b"\\2" * 1000
+assert saver.get_cpu_backup(a) is None
+try:
+    saver.get_cpu_backup(copies[0])
+    raise SystemExit("no error")
+except ValueError:
+    pass
+""")
+
+
+def test_everything_is_in_the_default_region_on_request():
+    """As slime runs its training engine."""
+    run(WAYS["use"] + """
+weights = torch.empty(60 * UNIT).fill_(7)
+with saver.region("kv"):
+    kv = torch.empty(60 * UNIT)
+start = free_units()
+saver.pause()
+assert saver.is_paused() and free_units() >= start + 120, (start, free_units())
+assert saver.get_cpu_backup(weights).bytes() == b"\\7" * (60 * UNIT)
+with saver.disable():
+    other = torch.empty(100 * UNIT).fill_(8)
+    assert other.bytes()[-1] == 8
+    del other
+assert free_units() >= start + 110, (start, free_units())
+try:
+    torch.empty(1000)
+    raise SystemExit("no error")
+except RuntimeError as error:
+    assert "memory of the pool is suspended" in str(error), error
+saver.resume()
+assert set(weights.bytes()[::4001]) == {7}
+torch.empty(1000)
+""", TMS_INIT_ENABLE="1", TMS_INIT_ENABLE_CPU_BACKUP="1")
+    said = run(WAYS["mempool"] + "saver.pause()", fails=True, TMS_INIT_ENABLE="1")
+    assert "TMS_INIT_ENABLE needs acre.torch.use()" in said
 
 
 def test_margin_leaves_memory_free():

@@ -14,6 +14,11 @@ MIB = 1 << 20
 """
 
 
+def test_without_pytorch_use_says_so():
+    said = run("import sys; sys.modules['torch'] = None; import acre.torch; acre.torch.use()", fails=True)
+    assert said.endswith("ImportError: acre.torch needs PyTorch, which this Python does not have\n"), said
+
+
 def test_use_serves_tensors_from_acre():
     run(USE + """
 assert acre.torch.is_used()

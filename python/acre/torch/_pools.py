@@ -4,9 +4,12 @@ Under acre.torch.use() a region is a tag that the plug sets. Otherwise PyTorch's
 region is a torch.cuda.MemPool whose memory comes from acre.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import threading
+from typing import Any
 
 from . import _plug
 
@@ -142,7 +145,7 @@ def _use_for_stream(mempool, device):
 class Pool(contextlib.AbstractContextManager):
     """A region of a program: `with` it, tensors come from acre. May be entered again, and nested."""
 
-    def __init__(self, tag, *, backward=False, own=False):
+    def __init__(self, tag: str, *, backward: bool = False, own: bool = False) -> None:
         self.tag, self.backward = tag, backward
         self.region = _plug.region(tag, own)
 
@@ -157,7 +160,7 @@ class Pool(contextlib.AbstractContextManager):
             return _ByPlug(self.region, self.backward, torch)
         return _ByMemPool(self.mempool(), self.backward, torch)
 
-    def mempool(self):
+    def mempool(self) -> Any:
         """Returns the torch.cuda.MemPool of this thread; None under use(), which needs none.
 
         PyTorch lets one thread at a time allocate to a MemPool, so each has its own.
@@ -182,7 +185,7 @@ class Pool(contextlib.AbstractContextManager):
                 _mempools[key] = torch.cuda.MemPool(_makers[self.region].allocator())
             return _mempools[key]
 
-    def release(self):
+    def release(self) -> None:
         """Forgets the MemPools of this region, so that PyTorch frees their unused memory.
 
         If a thread is in a region, that happens when the last one leaves.
@@ -194,13 +197,13 @@ class Pool(contextlib.AbstractContextManager):
                 _released.append(_mempools.pop(key))
             _drop_released(torch)
 
-    def __enter__(self):
+    def __enter__(self) -> Pool:
         entry = self._entry()
         entry.begin()
         _stack().append(entry)
         return self
 
-    def __exit__(self, kind, error, _trace):
+    def __exit__(self, kind: Any, error: Any, _trace: Any) -> None:
         entry = _stack().pop()
         entry.end()
         if error is not None and isinstance(entry, _ByMemPool):
@@ -231,7 +234,7 @@ def set_aside():
             entry.take_up()
 
 
-def pool(tag, *, backward=False, own=False):
+def pool(tag: str, *, backward: bool = False, own: bool = False) -> Pool:
     """Returns a region: `with acre.torch.pool(tag="kv"):` serves what this thread allocates from acre.
 
     The memory is counted under the tag, which may be a path ("model/kv"): see memory_summary(), and

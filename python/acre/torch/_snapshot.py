@@ -4,6 +4,8 @@ The tool `acre export` writes the file. acre's own snapshot has every block; Pyt
 cannot see, are added to it here, if record_stacks() has recorded them.
 """
 
+from __future__ import annotations
+
 import atexit
 import json
 import os
@@ -12,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from typing import Any
 
 from .. import __main__, _library
 from . import _plug, _use
@@ -45,7 +48,7 @@ def _watched(address, count, is_free):
         _stacks[address] = (_here(_depth), count)
 
 
-def record_stacks(enabled=True, *, depth=DEPTH):
+def record_stacks(enabled: bool = True, *, depth: int = DEPTH) -> None:
     """Records the Python stack of every allocation from now on, for snapshot() and memory_summary().
 
     Each allocation then calls Python, which takes microseconds. Threads of backward run no Python, so what
@@ -106,7 +109,7 @@ def add_stacks(document, stacks):
             block["stack"] = numbers[known[0]]
 
 
-def snapshot(path, *, format="memory_viz"):
+def snapshot(path: Any, *, format: str = "memory_viz") -> None:
     """Writes what acre has now to a file that PyTorch's page memory_viz opens.
 
     With record_stacks(), blocks have their Python stacks. Other formats are those of `acre export`;

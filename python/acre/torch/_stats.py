@@ -1,6 +1,9 @@
 """Statistics: PyTorch's own functions with acre's figures, and acre's own."""
 
+from __future__ import annotations
+
 import ctypes
+from typing import Any, Dict
 
 from .. import _library
 from . import _plug
@@ -136,7 +139,7 @@ def pool_stats(device):
     return {name: getattr(values, name) for name, _ in c.acre_pool_stats._fields_ if name != "struct_size"}
 
 
-def stats(device=None):
+def stats(device: Any = None) -> Dict[str, Any]:
     """Returns what acre holds for PyTorch on a device (default: the current one).
 
     allocated, requested, blocks and held have current, peak, allocated and freed, as PyTorch's own
@@ -168,7 +171,7 @@ def size_text(count):
     return f"{count:.2f} GiB"
 
 
-def memory_summary(device=None):
+def memory_summary(device: Any = None) -> str:
     """Returns a text that says what fills the card, the largest part first."""
     from . import _snapshot
 

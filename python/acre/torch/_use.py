@@ -1,5 +1,7 @@
 """acre as PyTorch's allocator for the whole process."""
 
+from __future__ import annotations
+
 import functools
 import os
 import sys
@@ -18,13 +20,18 @@ GRAPH_VARIABLE = "TORCHINDUCTOR_CUDAGRAPHS"
 _used = None  # keeps what PyTorch calls alive
 
 
-def is_used():
+def is_used() -> bool:
     """Returns whether use() made acre the allocator of this process."""
     return _used is not None
 
 
 def _torch():
-    import torch
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError("acre.torch needs PyTorch, which this Python does not have") from None
 
     numbers = torch.__version__.split("+")[0].split(".")[:2]
     if tuple(int(n) for n in numbers if n.isdigit()) < OLDEST:
@@ -72,7 +79,7 @@ def _connect(torch, throwing):
     return outer
 
 
-def use(*, helper=True):
+def use(*, helper: bool = True) -> None:
     """Makes acre's pools PyTorch's allocator. Call it before the first use of CUDA; again is a no-op.
 
     Out of memory is raised as torch.OutOfMemoryError with acre's report as its text, which needs a small

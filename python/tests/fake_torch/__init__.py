@@ -26,6 +26,8 @@ class device:
 
 
 class Tensor:
+    dtype, is_cuda = "uint8", True
+
     def __init__(self, count):
         self._count, self._p, self._owner = count, None, _C.allocator
         _C.init()
@@ -45,6 +47,19 @@ class Tensor:
         _driver.call("cuMemcpyDtoH_v2", out, _driver.device_pointer(self._p), ctypes.c_size_t(self._count))
         return out.raw
 
+    @property
+    def shape(self):
+        return (self._count,)
+
+    def numel(self):
+        return self._count
+
+    def element_size(self):
+        return 1
+
+    def is_contiguous(self):
+        return True
+
     def record_stream(self, stream):
         self._owner.record_stream(self._p, stream.cuda_stream)
 
@@ -53,8 +68,22 @@ class Tensor:
             self._owner.free(self._p)
 
 
-def empty(count):
-    return Tensor(count)
+class HostTensor:
+    dtype, is_cuda = "uint8", False
+
+    def __init__(self, shape):
+        self._data = ctypes.create_string_buffer(shape[0])
+
+    def data_ptr(self):
+        return ctypes.addressof(self._data)
+
+    def bytes(self):
+        return self._data.raw
+
+
+def empty(count, *, dtype="uint8", device=None):
+    assert dtype == "uint8"
+    return HostTensor(count) if device == "cpu" else Tensor(count)
 
 
 def backward(function):
