@@ -66,8 +66,10 @@ int main() {
     acre_heap_handle handle;
     unsigned long long count[2];
     size_t free_bytes, all_bytes;
-    if (acre_open("cuda", nullptr, &device) != ACRE_OK)
-        return 77; // there is no GPU
+    if (acre_open("cuda", nullptr, &device) != ACRE_OK) {
+        std::fprintf(stderr, "this example needs a GPU: %s\n", acre_last_detail());
+        return 77;
+    }
     need(cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess, "cudaMemGetInfo");
     if (free_bytes < MAXIMUM + MAXIMUM / 8)
         return 77; // or it is too small

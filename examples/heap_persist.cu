@@ -49,8 +49,10 @@ int main() {
     acre_heap_handle handle;
     int wrong;
     uint64_t leaked;
-    if (acre_open("cuda", nullptr, &device) != ACRE_OK)
-        return 77; // there is no GPU
+    if (acre_open("cuda", nullptr, &device) != ACRE_OK) {
+        std::fprintf(stderr, "this example needs a GPU: %s\n", acre_last_detail());
+        return 77;
+    }
     need(acre_heap_create(device, nullptr, &heap) == ACRE_OK, "acre_heap_create");
     need(acre_heap_get_handle(heap, &handle) == ACRE_OK, "acre_heap_get_handle");
     take_memory<<<BLOCKS, THREADS>>>(handle);
