@@ -11,7 +11,7 @@
 #
 # If TORCH_DIR names a folder with work.py and acre_torch.c, the area pool also compares PyTorch on acre
 # with PyTorch on its default allocator. The area torch runs that comparison only. The area plug runs
-# tests/gpu/torch_suite.py, with work.py if TORCH_DIR has it.
+# tests/gpu/torch_suite.py, with work.py if TORCH_DIR has it; the area run measures PyTorch under acre run with it.
 set -uo pipefail
 
 areas=(ground kinds grow pool heap plan suspend cuda run python models cpp)
@@ -75,6 +75,11 @@ area_torch() {
 # acre.torch and acre.saver with the installed PyTorch. Does not run by default: not every machine has it.
 area_plug() {
     suite_step "torch suite"
+}
+
+# Programs of libraries over PyTorch and JAX, on acre. Does not run by default: not every machine has them.
+area_libraries() {
+    script_step "programs" python3 tests/gpu/library_suite.py "$build" --output "${OUT:-$build}/libraries.json"
 }
 
 # Malloc and free inside kernels. Unit tests are left out: they run on the soft device, where all kernels
@@ -152,6 +157,7 @@ area_seconds() {
     case $area in
     torch) echo "$TORCH_MOST_SECONDS" ;;
     pool) [ -d "${TORCH_DIR:-}" ] && echo $((AREA_SECONDS + TORCH_MOST_SECONDS)) || echo "$AREA_SECONDS" ;;
+    run) [ -d "${TORCH_DIR:-}" ] && echo $((AREA_SECONDS + 150)) || echo "$AREA_SECONDS" ;;
     *) echo "$AREA_SECONDS" ;;
     esac
 }
@@ -397,6 +403,8 @@ use_sysroot() {
     export PKG_CONFIG_LIBDIR=$sysroot/usr/lib/$arch/pkgconfig:$sysroot/usr/share/pkgconfig
     export CMAKE_PREFIX_PATH=$sysroot/usr${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
     export LD_LIBRARY_PATH=$sysroot/usr/lib/$arch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    # For libraries that the linker scripts of others name.
+    export LIBRARY_PATH=$sysroot/usr/lib/$arch${LIBRARY_PATH:+:$LIBRARY_PATH}
     export PATH=$PATH:$sysroot/usr/bin
 }
 

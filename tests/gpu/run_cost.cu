@@ -3,6 +3,7 @@
  * tests/gpu/run.sh compares the two.
  *
  *   run_cost            prints us for each case
+ *   run_cost first      only the start of the context and the first cudaMalloc
  *   run_cost hazard     frees memory that a kernel still writes, allocates it again for another
  *                       stream, and counts words that the late kernel has overwritten
  *   run_cost overwrite  the same without cudaFree and cudaMalloc, and so without their waits: shows
@@ -41,17 +42,23 @@ static void check(cudaError_t code, const char *what) {
     }
 }
 
-static void cost() {
+static void cost_first() {
     void *p;
-    const size_t bytes = (size_t)1 << 20;
     double begin = now_us();
     check(cudaFree(0), "cudaFree");
     double started = now_us();
-    check(cudaMalloc(&p, bytes), "cudaMalloc");
+    check(cudaMalloc(&p, (size_t)1 << 20), "cudaMalloc");
     double first = now_us();
     check(cudaFree(p), "cudaFree");
     printf("start of the context     %9.0f us\n", started - begin);
     printf("first cudaMalloc         %9.1f us\n", first - started);
+}
+
+static void cost() {
+    void *p;
+    const size_t bytes = (size_t)1 << 20;
+    cost_first();
+    double begin;
     const size_t sizes[] = {512, (size_t)1 << 20, (size_t)64 << 20};
     for (size_t size : sizes) {
         int rounds = 2000;
@@ -113,6 +120,9 @@ int main(int argc, char **argv) {
         return hazard(true);
     if (argc > 1 && strcmp(argv[1], "overwrite") == 0)
         return hazard(false);
-    cost();
+    if (argc > 1 && strcmp(argv[1], "first") == 0)
+        cost_first();
+    else
+        cost();
     return 0;
 }

@@ -5,7 +5,8 @@
 #                                       as its last line, and its measurements before that
 #
 # Uses nvcc, and python3 with CuPy, PyTorch and JAX. A program that is missing counts as skipped. TRY_OPTIONS
-# replaces the options of `acre run` that the frameworks are tried with, for a shorter run.
+# replaces the options of `acre run` that the frameworks are tried with, for a shorter run. If TORCH_DIR has work.py,
+# the figures include PyTorch's. If OUT names a folder, they go there as a table, else to BUILD.
 set -uo pipefail
 build=$1
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -74,6 +75,14 @@ run "$acre" run -- "$(command -v ncu || echo /usr/local/cuda/bin/ncu)" --metrics
 tail -n 4 "$work/out"
 result "acre only watches under ncu" grep -q "only watches" "$work/out" "$work/err"
 
+nsys=$(command -v nsys || find /opt/nvidia /usr/local/cuda/bin -maxdepth 4 -path '*/bin/nsys' 2>/dev/null | head -n 1)
+if [ -n "$nsys" ]; then
+    run "$nsys" profile --output "$work/profile" "$acre" run -- "$work/past"
+    result "acre only watches under nsys" grep -q "only watches" "$work/out" "$work/err"
+else
+    echo "not tried: nsys, which this machine lacks"
+fi
+
 run env ACRE_SANITIZE=1 "$sanitizer" "$work/pool_past"
 result "compute-sanitizer finds a byte past a block of a pool" \
     grep -q "1 bytes after the nearest allocation at .* of size 1,000 bytes" "$work/out" "$work/err"
@@ -103,16 +112,16 @@ done
 # ---- costs and waits ----
 
 title costs
+figures=("$build" "$work/cost_static" "$work/cost_shared" --output "${OUT:-$build}/run-figures.json")
+[ -z "${TORCH_DIR:-}" ] || figures+=(--work "$TORCH_DIR")
+timeout 250 python3 "$root/tests/gpu/run_figures.py" "${figures[@]}" </dev/null
+result "figures" test $? -eq 0
 for kind in static shared; do
     run "$work/cost_$kind" overwrite
     cat "$work/out"
     result "the hazard test notices overwriting" grep -q 'overwritten words: [1-9]' "$work/out"
     for how in native "" --free=defer --watch; do
         echo "--- $kind runtime, ${how:-served}"
-        # shellcheck disable=SC2086
-        if [ "$how" = native ]; then run "$work/cost_$kind"; else run "$acre" run $how -- "$work/cost_$kind"; fi
-        result "cost $kind $how" test $? -eq 0
-        cat "$work/out"
         # shellcheck disable=SC2086
         if [ "$how" = native ]; then run "$work/cost_$kind" hazard; else run "$acre" run $how -- "$work/cost_$kind" hazard; fi
         result "hazard $kind $how" test $? -eq 0
@@ -123,6 +132,21 @@ done
 # ---- frameworks ----
 
 title frameworks
+
+# PyTorch's own tests of CUDA, if the installation has them: each one that passes without acre must pass with it.
+own=$(python3 -c 'import importlib.util as u, pathlib
+print(pathlib.Path(u.find_spec("torch").origin).parent.parent / "test/test_cuda.py")' 2>/dev/null)
+own=${TORCH_OWN_TESTS:-$own}
+if [ -f "$own" ]; then
+    own_tests() { (cd "$(dirname "$own")" && timeout 200 "$@" python3 "$own" -v TestCuda 2>&1 | grep ' \.\.\. ok$' | sort); }
+    own_tests >"$work/own_plain"
+    own_tests "$acre" run -- >"$work/own_acre"
+    echo "test_cuda.py: $(wc -l <"$work/own_plain") pass without acre"
+    comm -23 "$work/own_plain" "$work/own_acre" >"$work/out"
+    result "test_cuda.py" test ! -s "$work/out"
+else
+    echo "not tried: PyTorch's test/test_cuda.py, which this installation lacks"
+fi
 
 cat >"$work/use_cupy.py" <<'P'
 import cupy

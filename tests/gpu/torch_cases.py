@@ -385,6 +385,8 @@ def saver(way):
         freed = torch.cuda.mem_get_info()[0] - free
         # Not exactly: the driver may need some of the card for the pinned copies.
         check(freed >= 0.98 * (SAVED_BYTES + 4 * GIB), f"pause freed {freed} bytes")
+        backup = keeper.get_cpu_backup(weights[-1000:])
+        check(backup is not None and backup[-1].item() == weights.numel() - 1, "the copy on the host is wrong")
         start = time.perf_counter()
         keeper.resume()
         figures[f"resume_{turn}_s"] = round(time.perf_counter() - start, 3)
