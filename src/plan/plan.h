@@ -228,6 +228,9 @@ struct acre_plan {
     uint64_t budget;
     struct acre__lock lock; /* guards the rest */
     struct acre__plan_arena arenas[ACRE__PLAN_PLACES];
+    /* Memory of loops, allocated as needed, in places whose size is the default and that have no
+     * memory yet: the default is for requests, which come one by one. */
+    struct acre__plan_arena loop_arenas[ACRE__PLAN_PLACES];
     struct acre__plan_wish *wishes, *last_wish;
     struct acre__plan_queue waiting; /* for acre_plan_satisfy */
     struct acre__plan_queue timed;   /* for acre_plan_commit */
@@ -245,6 +248,10 @@ struct acre_plan {
     /* Counters of loops. Only the thread in the step writes them; any thread reads them. */
     _Atomic uint64_t hits, misses, pool_calls;
 };
+
+static inline uint64_t acre__plan_held(const acre_plan *plan, uint32_t place) {
+    return plan->arenas[place].held + plan->loop_arenas[place].held;
+}
 
 /* ---- plan_life.c ---- */
 

@@ -369,7 +369,8 @@ static void timed_write(struct timed *timed) {
 static void commit_log(const acre_plan *plan) {
     const struct acre__plan_arena *device = &plan->arenas[ACRE_PLACE_DEVICE];
     const struct acre__plan_arena *host = &plan->arenas[ACRE_PLACE_HOST];
-    acre__origin_resize(plan, device->held + host->held);
+    acre__origin_resize(plan, acre__plan_held(plan, ACRE_PLACE_DEVICE) +
+                                  acre__plan_held(plan, ACRE_PLACE_HOST));
     acre__log(ACRE_LOG_INFO, "plan",
               "plan: committed, %llu of %llu MB on device, %llu of %llu MB on host",
               acre__plan_in_mb(acre__plan_arena_used(device)), acre__plan_in_mb(device->held),

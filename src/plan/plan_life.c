@@ -39,8 +39,10 @@ static void plan_end(acre_plan *plan) {
     acre__fetch_add(&acre__plan_ends, 1, memory_order_relaxed);
     acre__plan_record_forget(&plan->loop);
     acre__plan_forget_wishes(plan);
-    for (uint32_t i = 0; i < ACRE__PLAN_PLACES; i++)
+    for (uint32_t i = 0; i < ACRE__PLAN_PLACES; i++) {
         acre__plan_arena_cut(&plan->arenas[i], NULL);
+        acre__plan_arena_cut(&plan->loop_arenas[i], NULL);
+    }
     acre__uses_close(&plan->uses);
     acre__uses_close(&plan->loop_uses);
     acre__lock_destroy(&plan->lock);
@@ -68,7 +70,7 @@ static const struct acre__what plan_what = {"acre_plan_create", "plan", "plan", 
 static void plan_close(acre_device *dev) {
     unsigned long long count = 0, bytes = 0;
     for (acre_plan *plan; (plan = acre__live_take_any(&acre__plans, dev)); count++) {
-        bytes += plan->arenas[0].held + plan->arenas[1].held;
+        bytes += acre__plan_held(plan, ACRE_PLACE_DEVICE) + acre__plan_held(plan, ACRE_PLACE_HOST);
         plan_end(plan);
     }
     if (!count || acre__origin_log_leaks(dev, &plan_what))
@@ -194,8 +196,11 @@ static acre_status plan_make(acre_device *dev, const acre_plan_options *options,
     const acre_kind kinds[] = {ACRE_KIND_DEVICE, host};
     const uint64_t bytes[] = {options->device_bytes, options->host_bytes};
     acre_status status = ACRE_OK;
-    for (uint32_t i = 0; i < ACRE__PLAN_PLACES && status == ACRE_OK; i++)
+    for (uint32_t i = 0; i < ACRE__PLAN_PLACES && status == ACRE_OK; i++) {
+        plan->loop_arenas[i] = (struct acre__plan_arena){
+            .dev = dev, .place = i, .kind = kinds[i], .size = ACRE__PLAN_NEEDED};
         status = arena_set(&plan->arenas[i], dev, i, kinds[i], bytes[i], &clipped[i]);
+    }
     if (status) {
         struct acre__said said;
         acre__said_keep(&said);
@@ -253,6 +258,11 @@ static void stats_wishes(const acre_plan *plan, acre_plan_stats *stats) {
     stats->waiting = plan->waiting_count;
 }
 
+static uint64_t plan_used(const acre_plan *plan, uint32_t place) {
+    return acre__plan_arena_used(&plan->arenas[place]) +
+           acre__plan_arena_used(&plan->loop_arenas[place]);
+}
+
 static void stats_loop(const acre_plan *plan, acre_plan_stats *stats) {
     const struct acre__plan_loop *loop = &plan->loop;
     stats->recorded = loop->recorded;
@@ -272,12 +282,10 @@ static acre_status plan_get_stats(acre_plan *plan, acre_plan_stats *stats) {
     if (status)
         return status;
     acre__lock_take(&plan->lock);
-    const struct acre__plan_arena *device = &plan->arenas[ACRE_PLACE_DEVICE];
-    const struct acre__plan_arena *host = &plan->arenas[ACRE_PLACE_HOST];
-    told.device_bytes = device->held;
-    told.host_bytes = host->held;
-    told.device_used_bytes = acre__plan_arena_used(device);
-    told.host_used_bytes = acre__plan_arena_used(host);
+    told.device_bytes = acre__plan_held(plan, ACRE_PLACE_DEVICE);
+    told.host_bytes = acre__plan_held(plan, ACRE_PLACE_HOST);
+    told.device_used_bytes = plan_used(plan, ACRE_PLACE_DEVICE);
+    told.host_used_bytes = plan_used(plan, ACRE_PLACE_HOST);
     told.device_bound_bytes = plan->bound[ACRE_PLACE_DEVICE];
     told.host_bound_bytes = plan->bound[ACRE_PLACE_HOST];
     told.is_committed = (uint64_t)plan->is_committed;

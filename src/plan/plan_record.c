@@ -221,13 +221,14 @@ static acre_status record_solve(acre_plan *plan) {
 
 /* Allocates the loop's piece in the arena. When memory is short, the pool releases the memory that
  * served the recorded step. */
-static acre_status record_take(acre_plan *plan, uint32_t place) {
+static acre_status record_take(acre_plan *plan, struct acre__plan_arena *arena) {
+    uint32_t place = arena->place;
     struct acre__plan_piece *piece = &plan->loop.pieces[place];
     *piece = (struct acre__plan_piece){.bytes = plan->loop.whole[place],
                                        .alignment = plan->loop.alignment[place]};
     if (!piece->bytes)
         return ACRE_OK;
-    return acre__plan_arena_get(&plan->arenas[place], piece);
+    return acre__plan_arena_get(arena, piece);
 }
 
 /* Sets the final addresses of slots and ops, and rebuilds the table. */
@@ -252,29 +253,25 @@ static void record_address(struct acre__plan_loop *loop) {
             table_add(loop, i);
 }
 
-/* The default sizes are for requests, which come one by one. What a loop needs is known: a place
- * without requests gets no more. */
-static void arenas_as_needed(acre_plan *plan) {
-    for (uint32_t i = 0; i < ACRE__PLAN_PLACES; i++) {
-        struct acre__plan_arena *arena = &plan->arenas[i];
-        if (arena->size == ACRE__PLAN_DEFAULT && !arena->segments)
-            arena->size = ACRE__PLAN_NEEDED;
-    }
+/* The arena for the loop's piece. */
+static struct acre__plan_arena *record_arena(acre_plan *plan, uint32_t place) {
+    struct acre__plan_arena *arena = &plan->arenas[place];
+    int is_unused = arena->size == ACRE__PLAN_DEFAULT && !arena->segments;
+    return is_unused ? &plan->loop_arenas[place] : arena;
 }
 
 acre_status acre__plan_record_place(acre_plan *plan) {
-    arenas_as_needed(plan);
     struct acre__plan_loop *loop = &plan->loop;
-    struct acre__plan_arena *device = &plan->arenas[ACRE_PLACE_DEVICE];
+    struct acre__plan_arena *device = record_arena(plan, ACRE_PLACE_DEVICE);
     struct acre__plan_segment *last = acre__plan_arena_last(device);
     acre_status status = record_solve(plan);
     if (status == ACRE_OK)
         status = acre__plan_wait(plan);
     if (status == ACRE_OK)
-        status = record_take(plan, ACRE_PLACE_DEVICE);
+        status = record_take(plan, device);
     if (status)
         return status;
-    status = record_take(plan, ACRE_PLACE_HOST);
+    status = record_take(plan, record_arena(plan, ACRE_PLACE_HOST));
     if (status) {
         struct acre__said said;
         acre__said_keep(&said);

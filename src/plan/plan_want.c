@@ -437,6 +437,7 @@ static acre_status plan_release(acre_plan *plan, acre_stream stream) {
     acre__plan_forget_wishes(plan);
     for (int i = 0; i < ACRE__PLAN_PLACES; i++) {
         acre__plan_arena_clear(&plan->arenas[i]);
+        acre__plan_arena_clear(&plan->loop_arenas[i]);
         plan->bound[i] = 0;
     }
     plan->is_committed = plan->is_optimal = 0;

@@ -398,6 +398,43 @@ TEST(loop_that_does_not_fit_stays_with_the_pool_and_says_so) {
     planned_end(&t);
 }
 
+/* A plan of the default sizes: a loop gets what it needs, and requests before and after it get the
+ * default sizes. */
+API_TEST(loop_leaves_the_default_sizes_for_requests) {
+    acre_plan *plan;
+    void *p, *fixed;
+    acre_plan_wish wish = {.struct_size = sizeof wish,
+                           .p = &fixed,
+                           .bytes = MIB,
+                           .place = ACRE_PLACE_HOST,
+                           .flags = ACRE_WISH_FIXED,
+                           .offset = 4096};
+    api_ok(acre_plan_create(device, NULL, &plan));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 3; i++) {
+            api_ok(acre_plan_step_begin(plan, NULL));
+            api_ok(acre_plan_alloc(plan, ACRE_PLACE_DEVICE, MIB, 0, &p));
+            api_ok(acre_plan_free(plan, p));
+            api_ok(acre_plan_step_end(plan));
+        }
+        acre_plan_stats stats = planned_stats(plan);
+        assert_int_equal(stats.hits, 2 * (round + 1));
+        assert_int_equal(stats.device_bytes, 2 * MIB);
+        assert_int_equal(stats.device_used_bytes, MIB);
+        assert_int_equal(stats.host_bytes, 0);
+        api_ok(acre_plan_release(plan, NULL));
+        assert_int_equal(planned_stats(plan).device_bytes, 2 * MIB); /* for the next loop */
+    }
+    api_ok(acre_plan_want_many(plan, &wish, 1, 0));
+    api_ok(acre_plan_want(plan, ACRE_PLACE_DEVICE, MIB, 0, &p));
+    acre_plan_stats stats = planned_stats(plan);
+    acre_device_info info = {.struct_size = sizeof info};
+    api_ok(acre_device_get_info(device, &info));
+    assert_true(stats.device_bytes > info.total_bytes / 2 || stats.device_bytes >= 4096 * MIB);
+    assert_true(stats.host_bytes > 64 * MIB);
+    api_ok(acre_plan_destroy(plan));
+}
+
 /* When the plan places the loop, the pool holds all of the device's memory and none of it is in
  * use. The work before the frees may still be in flight. */
 TEST(loop_takes_the_memory_that_the_pool_needed_for_it) {
