@@ -352,7 +352,7 @@ static acre_status take_joined(struct acre__arena *arena, const struct acre__rea
     status = grow_behind(arena, reach, bytes, alignment);
     if (status == ACRE_OK)
         return acre__arena_take(arena, reach, bytes, alignment, out);
-    if (is_all_gathered || status != ACRE_E_DEVICE_MEMORY)
+    if (is_all_gathered || !acre__is_too_much(status))
         return status;
     struct acre__said said;
     acre__said_keep(&said);

@@ -147,6 +147,37 @@ TEST(pool_memory_ahead_serves_blocks_that_are_apart) {
     }
 }
 
+/* At the limit of chunks the pool gathers its own free memory, and releases nothing. */
+TEST(pool_gathers_at_the_limit_of_chunks) {
+    enum { COUNT = 24 };
+    setenv("ACRE_CHUNK_LIMIT_BYTES", "300MiB", 1);
+    acre_device *device = api_open("soft");
+    acre_pool *pool;
+    acre_pool_stats stats = {.struct_size = sizeof stats};
+    void *p[COUNT], *last;
+    api_ok(acre_pool_create(device, NULL, &pool));
+    for (int i = 0; i < 16; i++)
+        api_ok(acre_pool_alloc(pool, 8 * MIB, 0, NULL, &p[i]));
+    for (int i = 0; i < 16; i++)
+        api_ok(acre_pool_free(pool, p[i], NULL));
+    for (int i = 0; i < COUNT; i++)
+        api_ok(acre_pool_alloc(pool, 12 * MIB, 0, NULL, &p[i]));
+    for (int i = 0; i < COUNT; i += 2)
+        api_ok(acre_pool_free(pool, p[i], NULL));
+    api_ok(acre_pool_get_stats(pool, &stats));
+    uint64_t held = stats.held_bytes;
+    api_ok(acre_pool_alloc(pool, 20 * MIB, 0, NULL, &last));
+    api_ok(acre_pool_get_stats(pool, &stats));
+    assert_true(stats.held_bytes >= held);
+    assert_int_equal(stats.served_moved, 0);
+    api_ok(acre_pool_free(pool, last, NULL));
+    for (int i = 1; i < COUNT; i += 2)
+        api_ok(acre_pool_free(pool, p[i], NULL));
+    api_ok(acre_pool_destroy(pool, NULL, NULL));
+    api_ok(acre_close(device));
+    unsetenv("ACRE_CHUNK_LIMIT_BYTES");
+}
+
 int main(void) {
     return tests_run("pool_bounds");
 }
