@@ -31,10 +31,13 @@ ACRE_API acre_status acre_stream_create(acre_device *device, uint32_t flags, acr
  * that record a use, and those that destroy or close a vec, a range or an import accept the handle
  * until the last acre_close, and order the reuse of the memory behind that work. Do not queue new
  * work on it: functions that do, or that query the stream, return ACRE_E_HANDLE until
- * acre_stream_create has returned the handle again.
+ * acre_stream_create has returned the handle again. From then on the handle names the new stream,
+ * and these functions order the memory's reuse behind its work, too. While the new stream is being
+ * captured, those that destroy or close return ACRE_E_CAPTURING.
  *
  * A stream that is being captured, or to which acre_mem_attach has attached memory, ends at once:
- * do not use its handle any more.
+ * do not use its handle any more. Memory that CUDA's own cudaStreamAttachMemAsync has attached
+ * stays attached.
  * Returns ACRE_E_HANDLE if the handle is not that of a live stream of acre_stream_create. */
 ACRE_API acre_status acre_stream_destroy(acre_device *device, acre_stream stream);
 

@@ -123,8 +123,9 @@ ACRE_API acre_status acre_suspend_get_info(const acre_suspended *suspended,
                                            acre_suspend_info *info);
 
 /* Copies contents that a suspend keeps, in host memory or in a file, to `to`: `bytes` bytes of the
- * device address `p`, as they were when they left.
- * Returns ACRE_E_POINTER, and writes nothing, if the suspend does not keep all of these bytes. */
+ * device address `p`, as they were when they left. Bytes of free or dropped memory in between are
+ * undefined.
+ * Returns ACRE_E_POINTER, and writes nothing, if the suspend does not keep these bytes. */
 ACRE_API acre_status acre_suspend_read(const acre_suspended *suspended, const void *p, size_t bytes,
                                        void *to);
 

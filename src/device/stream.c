@@ -47,7 +47,9 @@ struct made {
     uint64_t number;              /* counts all streams and events that the process created */
     uint32_t flags;               /* flags of the caller */
     enum made_state state;
-    int is_attached; /* managed memory may be attached to the stream */
+    int is_attached;  /* managed memory may be attached to the stream */
+    uint32_t passes;  /* of a parked stream: how often acre_stream_create passes it over */
+    uint32_t backoff; /* `passes` after the next query that finds it busy */
 };
 
 /* Bits set in ids that do not come from the CUDA driver, so that they differ from its ids. */
@@ -406,73 +408,111 @@ void acre__streams_end(acre_device *dev) {
 
 /* ---- parked streams in use again ---- */
 
-/* A query takes a fraction of a new stream's time. With N parked streams of a kind, B of them busy,
- * acre_stream_create tries 4 + N / 4, those first that were parked first. So it finds an idle one
- * once N exceeds 4 B. */
-enum { PARKED_TRIES = 4, PARKED_SHARE = 4 };
+/* acre_stream_create asks a few parked streams whether they are idle. The next 0, 1, 3, 7, ...
+ * calls pass over one that is busy: so streams that stay busy cost few queries, and calls find the
+ * idle ones behind them. */
+enum { PARKED_TRIES = 8, PARKED_LOOKS = 1024, PARKED_BACKOFF_MOST = 1023 };
 
-/* Takes the first of a queue; NULL if it is empty. *most is how many to try in all. */
-static struct made *parked_take_first(acre_device *dev, uint32_t flags, size_t *most) {
-    struct acre__parked *queue = &dev->parked[flags % ACRE__PARKED_QUEUES];
+/* Returns how many streams of a queue a call may look at. */
+static size_t parked_looks(acre_device *dev, uint32_t flags) {
     acre__lock_take(&dev->lock);
-    struct made *made = (struct made *)queue->first; /* the item is the first member */
-    size_t tries = PARKED_TRIES + queue->count / PARKED_SHARE;
-    *most = queue->count < tries ? queue->count : tries;
-    if (made)
+    size_t count = dev->parked[flags % ACRE__PARKED_QUEUES].count;
+    acre__lock_give(&dev->lock);
+    return count < PARKED_LOOKS ? count : PARKED_LOOKS;
+}
+
+/* Takes the first stream that is not passed over, of the next *looks of the queue; NULL if there is
+ * none. The others go to its end. */
+static struct made *parked_take_next(acre_device *dev, uint32_t flags, size_t *looks) {
+    struct acre__parked *queue = &dev->parked[flags % ACRE__PARKED_QUEUES];
+    struct made *made = NULL;
+    acre__lock_take(&dev->lock);
+    for (; *looks && queue->first && !made; --*looks) {
+        made = (struct made *)queue->first; /* the item is the first member */
         parked_take(dev, made);
+        if (made->passes) {
+            made->passes--;
+            parked_push(dev, made);
+            made = NULL;
+        }
+    }
     acre__lock_give(&dev->lock);
     return made;
 }
 
-static acre_status parked_query(acre_device *dev, const struct made *made) {
-    struct acre__current call;
-    if (acre__device_call_relaxed(dev, &call))
-        call.code = dev->drv->cuStreamQuery((CUstream)(uintptr_t)made->node.key);
-    return acre__device_done(dev, &call, "cuStreamQuery");
+static void parked_back_off(struct made *made) {
+    made->passes = made->backoff;
+    made->backoff = made->backoff < PARKED_BACKOFF_MOST ? 2 * made->backoff + 1 : made->backoff;
 }
 
-/* Ends a try: the stream is live again, or parked, or the driver does not know it. Returns 1 if it
- * is live. */
-static int parked_decide(acre_device *dev, struct made *made, acre_status status) {
-    int is_live = 0, is_over = 1;
+/* Decides about a parked stream by the code of cuStreamQuery: it is live again, or parked, or gone.
+ * Returns 1 if it is live. */
+static int parked_decide(acre_device *dev, struct made *made, CUresult code) {
+    int is_live = 0, is_gone = 1;
     acre__lock_take(&dev->lock);
-    if (made->state == MADE_HELD && status == ACRE_E_HANDLE) {
+    if (made->state == MADE_HELD && acre__driver_fate(code) == ACRE__FATE_UNKNOWN) {
         acre__tree_remove(&dev->streams, &made->node);
         dev->streams_parked--;
-    } else if (made->state == MADE_HELD && status) {
+    } else if (made->state == MADE_HELD && code) {
+        parked_back_off(made);
         parked_push(dev, made);
-        is_over = 0;
+        is_gone = 0;
     } else if (made->state == MADE_HELD) {
         made->state = MADE_LIVE;
         made->number = acre__fetch_add(&made_count, 1, memory_order_relaxed) + 1;
         dev->streams_parked--;
         dev->streams_created++;
         is_live = 1;
-        is_over = 0;
+        is_gone = 0;
     }
     acre__lock_give(&dev->lock);
-    if (is_over)
+    if (is_gone)
         free(made);
     return is_live;
 }
 
-/* Takes a parked stream into use again. NULL if no idle one was found, or if the driver refuses to
- * say: a new stream must not wait for the work of another one. */
+/* Counts a refused call whose failure the program need not know. */
+static void parked_note_refusal(acre_device *dev, CUresult code, const char *what) {
+    struct acre__said said;
+    acre__said_keep(&said);
+    (void)acre__driver_fail(dev, code, what);
+    (void)acre__said_fail(ACRE_OK, &said);
+}
+
+/* Takes the next parked stream into use again if it is idle; NULL if not. *is_known is 0 if there
+ * is none, or if the driver refuses to say. */
+static acre_stream parked_try(acre_device *dev, uint32_t flags, size_t *looks, int *is_known) {
+    struct made *made = parked_take_next(dev, flags, looks);
+    *is_known = made != NULL;
+    if (!made)
+        return NULL;
+    acre_stream stream = (acre_stream)(uintptr_t)made->node.key;
+    CUresult code = dev->drv->cuStreamQuery(stream);
+    *is_known = code == CUDA_ERROR_NOT_READY || acre__driver_fate(code) != ACRE__FATE_REFUSED;
+    if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY)
+        parked_note_refusal(dev, code, "cuStreamQuery");
+    return parked_decide(dev, made, code) ? stream : NULL;
+}
+
+/* Takes a parked stream into use again. NULL if no idle one was found: a new stream must not wait
+ * for the work of another one. Sets no error detail, since the caller then creates a stream. */
 static acre_stream parked_reuse(acre_device *dev, uint32_t flags) {
-    acre_status status = ACRE_E_NOT_READY;
-    size_t most = 1;
-    for (size_t i = 0; i < most && (status == ACRE_E_NOT_READY || status == ACRE_E_HANDLE); i++) {
-        size_t now;
-        struct made *made = parked_take_first(dev, flags, &now);
-        if (!made)
-            return NULL;
-        most = i ? most : now;
-        uint64_t handle = made->node.key;
-        status = parked_query(dev, made);
-        if (parked_decide(dev, made, status))
-            return (acre_stream)(uintptr_t)handle;
+    struct acre__current current;
+    const char *what;
+    acre_stream stream = NULL;
+    int is_known = 1;
+    size_t looks = parked_looks(dev, flags);
+    if (!looks)
+        return NULL;
+    CUresult code = acre__device_push_relaxed(dev, &current, &what);
+    if (code) {
+        parked_note_refusal(dev, code, what);
+        return NULL;
     }
-    return NULL;
+    for (int i = 0; i < PARKED_TRIES && is_known && !stream; i++)
+        stream = parked_try(dev, flags, &looks, &is_known);
+    acre__device_pop(dev, &current);
+    return stream;
 }
 
 /* ---- streams ---- */
@@ -533,17 +573,22 @@ static struct made *stream_leave(acre_device *device, acre_stream stream, acre_s
 
 /* Whether a destroyed stream may be used again. */
 static int stream_is_kept(acre_device *device, const struct made *made) {
+    acre_stream stream = (acre_stream)(uintptr_t)made->node.key;
+    struct acre__said said;
     int is_captured;
-    return !made->is_attached && !acre__device_is_lost(device) &&
-           acre__stream_ask_captured(device, (acre_stream)(uintptr_t)made->node.key,
-                                     &is_captured) == ACRE_OK &&
-           !is_captured;
+    if (made->is_attached || acre__device_is_lost(device))
+        return 0;
+    acre__said_keep(&said);
+    acre_status status = acre__stream_ask_captured(device, stream, &is_captured);
+    (void)acre__said_fail(ACRE_OK, &said);
+    return status == ACRE_OK && !is_captured;
 }
 
 static acre_status stream_end(acre_device *device, struct made *made, int is_kept) {
     acre__lock_take(&device->lock);
     int is_ours = made->state == MADE_HELD;
     if (is_ours && is_kept) {
+        made->passes = made->backoff = 0;
         parked_push(device, made);
     } else if (is_ours) {
         acre__tree_remove(&device->streams, &made->node);

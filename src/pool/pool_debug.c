@@ -105,8 +105,9 @@ void acre__pool_debug_flush(acre_pool *pool) {
 }
 
 /* Waits for all work that uses the block. */
-static acre_status debug_wait(acre_pool *pool, const void *p, acre_stream stream) {
-    acre_status status = acre_stream_sync(pool->dev, stream);
+static acre_status debug_wait(acre_pool *pool, const void *p, acre_stream stream, int is_past) {
+    acre_status status = is_past ? acre__uses_wait_stream(pool->dev, stream)
+                                 : acre_stream_sync(pool->dev, stream);
     acre__lock_take(&pool->lock);
     struct acre__pool_use *use = acre__pool_use_find(pool, p);
     if (use && status == ACRE_OK && (status = acre__uses_wait(&use->uses)) == ACRE_OK)
@@ -136,7 +137,9 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
     acre_pool *pool = slab->pool;
     char *p = slot->p;
     size_t whole = slab->slot_bytes, bytes = acre__slab_asked(slab, *before);
-    int wrong = -1, is_quiet = 1;
+    int wrong = -1, is_quiet = 1, is_past = acre__stream_is_past(pool->dev, stream);
+    /* Of a destroyed stream only the past work can be waited for. The legacy stream serves then. */
+    acre_stream by = is_past ? NULL : stream;
     uint64_t id; /* queried only because nothing may wait for a captured stream */
     acre_status status =
         acre__device_is_lost(pool->dev) ? ACRE_OK : acre__pool_stream_id(pool->dev, stream, &id);
@@ -145,15 +148,15 @@ acre_status acre__pool_debug_free(struct acre__slab *slab, struct acre__slot *sl
     if (debug_is_away(p, whole)) /* nothing can be checked or poisoned */
         return acre__pool_free_plain(slab, slot, stream);
     if (!acre__device_is_lost(pool->dev)) {
-        status = debug_wait(pool, p, stream);
+        status = debug_wait(pool, p, stream, is_past);
         if (status == ACRE_OK && bytes < whole)
-            status = debug_look(pool, p + bytes, whole - bytes, DEBUG_ZONE, stream, &wrong);
+            status = debug_look(pool, p + bytes, whole - bytes, DEBUG_ZONE, by, &wrong);
         if (status == ACRE_OK)
-            status = idle_fill(pool->dev, p, DEBUG_FREED, whole, stream);
+            status = idle_fill(pool->dev, p, DEBUG_FREED, whole, by);
         if (status)
             return status;
         *before = acre__slab_ask(slab, *before, whole); /* the red zone is poisoned, too */
-        is_quiet = acre_stream_sync(pool->dev, stream) == ACRE_OK;
+        is_quiet = acre_stream_sync(pool->dev, by) == ACRE_OK;
     }
     if (wrong >= 0)
         debug_log_overflow(pool, p, bytes, wrong);

@@ -459,7 +459,9 @@ static acre_status bring_once(void *p, acre_stream stream, int is_last, acre_dev
     if (spill) {
         *dev = spill->block.dev;
         *bytes = spill_bytes(spill);
-        status = acre__stream_not_captured(*dev, stream, "a graph cannot use spillable memory");
+        status = acre__stream_check(*dev, stream);
+        if (status == ACRE_OK)
+            status = acre__stream_not_captured(*dev, stream, "a graph cannot use spillable memory");
         status = status                ? status
                  : spill->host         ? back(spill, stream, is_last)
                  : is_suspended(spill) ? acre__fail(ACRE_E_SUSPENDED, "the block is suspended")

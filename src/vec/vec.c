@@ -142,7 +142,8 @@ static acre_status grow_begin(acre_vec *vec, size_t count, size_t step, acre_str
                           "%zu elements more than %zu are more than any memory holds", count,
                           vec->count);
     acre_status status = vec_bytes(vec, *total, vec_out_of_memory(vec), &growth->need);
-    if (status || growth->need <= growth->before.mapped)
+    if (status || growth->need <= growth->before.mapped ||
+        (status = acre__stream_check(vec->dev, stream)))
         return status;
     growth->wish = growth->before.mapped + step;
     growth->wish = growth->wish < growth->need ? growth->need : growth->wish;
@@ -234,7 +235,8 @@ static acre_status vec_reserve(acre_vec *vec, size_t count, acre_stream stream) 
         (status = vec_freeze(vec)))
         return status;
     growth.before = vec->way->place(vec);
-    if (growth.need > growth.before.room)
+    if (growth.need > growth.before.room &&
+        (status = acre__stream_check(vec->dev, stream)) == ACRE_OK)
         status = vec->way->reserve(vec, &growth);
     if (status)
         status = growth_undo(vec, &growth, status);

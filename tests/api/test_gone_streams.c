@@ -14,10 +14,11 @@ static acre_stream gone_after_fill(acre_device *device, acre_pool *pool, void **
     return stream;
 }
 
-API_TEST(gone_stream_frees_blocks) {
+static void expect_frees(acre_device *device, uint32_t flags) {
     acre_pool *pool;
     acre_pool_stats stats = {.struct_size = sizeof stats};
-    api_ok(acre_pool_create(device, NULL, &pool));
+    acre_pool_options options = {.struct_size = sizeof options, .flags = flags};
+    api_ok(acre_pool_create(device, &options, &pool));
     for (int i = 0; i < 3; i++) {
         void *p, *q;
         acre_stream stream = gone_after_fill(device, pool, &p);
@@ -29,6 +30,38 @@ API_TEST(gone_stream_frees_blocks) {
     }
     api_ok(acre_pool_get_stats(pool, &stats));
     assert_int_equal(stats.live_blocks, 0);
+    assert_int_equal(stats.overruns + stats.late_writes, 0);
+    api_ok(acre_pool_destroy(pool, NULL, NULL));
+}
+
+API_TEST(gone_stream_frees_blocks) {
+    expect_frees(device, 0);
+}
+
+API_TEST(gone_stream_frees_blocks_of_a_debug_pool) {
+    expect_frees(device, ACRE_POOL_DEBUG);
+}
+
+/* Calls that announce new work refuse the handle. */
+API_TEST(gone_stream_gets_no_new_work) {
+    acre_stream stream;
+    acre_pool *pool;
+    acre_vec *vec;
+    void *p, *spillable;
+    api_ok(acre_pool_create(device, NULL, &pool));
+    api_ok(acre_vec_create(device, 1, NULL, &vec));
+    api_ok(acre_pool_alloc_spillable(pool, 4 * BYTES, NULL, &spillable));
+    api_ok(acre_stream_create(device, ACRE_STREAM_DEFAULT, &stream));
+    api_ok(acre_stream_destroy(device, stream));
+    api_expect(acre_pool_alloc(pool, 1000, 0, stream, &p), ACRE_E_HANDLE);
+    api_expect(acre_vec_grow(vec, BYTES, stream), ACRE_E_HANDLE);
+    api_expect(acre_vec_reserve(vec, (size_t)1 << 40, stream), ACRE_E_HANDLE);
+    api_expect(acre_vec_append(vec, "x", 1, stream), ACRE_E_HANDLE);
+    api_expect(acre_bring(spillable, stream), ACRE_E_HANDLE);
+    api_expect(acre_bring_end(spillable, NULL), ACRE_E_INVALID);
+    assert_int_equal(acre_vec_size(vec), 0);
+    api_ok(acre_pool_free(pool, spillable, NULL));
+    api_ok(acre_vec_destroy(vec, NULL));
     api_ok(acre_pool_destroy(pool, NULL, NULL));
 }
 

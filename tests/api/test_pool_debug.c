@@ -52,6 +52,20 @@ API_TEST(debug_write_past_the_end_is_found_when_the_block_is_freed) {
     api_ok(acre_pool_destroy(pool, NULL, NULL));
 }
 
+API_TEST(debug_write_past_the_end_is_found_when_the_stream_is_gone) {
+    acre_pool *pool = host_pool(device);
+    acre_stream stream;
+    void *p;
+    api_ok(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &stream));
+    api_ok(acre_pool_alloc(pool, 1000, 0, stream, &p));
+    api_ok(acre_stream_sync(device, stream));
+    ((char *)p)[1000] = 1;
+    api_ok(acre_stream_destroy(device, stream));
+    api_ok(acre_pool_free(pool, p, stream));
+    assert_int_equal(stats_of(pool).overruns, 1);
+    api_ok(acre_pool_destroy(pool, NULL, NULL));
+}
+
 API_TEST(debug_write_after_free_is_found_when_the_block_leaves_quarantine) {
     acre_pool *pool = host_pool(device);
     void *p;

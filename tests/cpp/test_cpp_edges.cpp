@@ -144,6 +144,32 @@ TEST(containers_leave_a_stream_that_no_longer_exists) {
 }
 
 namespace {
+int destroy_calls;
+acre_status destroy_result; // of the first call for an object
+struct destroy_refused {
+    acre_status operator()(acre_vec *, acre::stream_ref) noexcept {
+        return destroy_calls++ ? ACRE_OK : destroy_result;
+    }
+};
+/* How often an owner tries to destroy its object if the first try fails. */
+int tries_after(acre::device &device, acre_vec *vec, acre_status result) {
+    destroy_calls = 0;
+    destroy_result = result;
+    acre::detail::stream_owner<acre::vec_ref<int>, destroy_refused> owner(vec, {}, device);
+    owner.reset();
+    return destroy_calls;
+}
+} // namespace
+
+TEST(owner_of_a_captured_streams_memory_does_not_wait_for_the_device) {
+    acre::device device(device_name);
+    acre::vec<int> vec(device);
+    CHECK(tries_after(device, vec.get(), ACRE_OK) == 1);
+    CHECK(tries_after(device, vec.get(), ACRE_E_HANDLE) == 2);
+    CHECK(tries_after(device, vec.get(), ACRE_E_CAPTURING) == 1);
+}
+
+namespace {
 /* The report of a request that fails for lack of memory. */
 template <class F> std::string report_of(F request) {
     try {

@@ -192,12 +192,27 @@ TEST(stream_ids_are_acres_own_where_the_driver_has_none) {
     api_ok(acre_close(with.device));
 }
 
+static CUresult (*plain_query)(CUstream);
+static unsigned query_count;
+
+static CUresult count_query(CUstream stream) {
+    query_count++;
+    return plain_query(stream);
+}
+
 /* Destroyed streams that stay busy do not keep acre from using idle ones again: of 2000 streams,
- * one after the other, few are new. */
+ * one after the other, few are new. Each one takes a bounded number of queries, and a busy stream
+ * is no error. */
 TEST(stream_create_finds_idle_streams_behind_busy_ones) {
-    enum { BUSY = 9, ROUNDS = 2000, FEW = 4 * BUSY };
+    enum { BUSY = 40, ROUNDS = 2000, FEW = 2 * BUSY, QUERIES = 8 };
     for (API_EACH(name)) {
         acre_device *device = api_open(name);
+        const struct acre__driver *whole = device->drv;
+        struct acre__driver counting = *whole;
+        char detail[256];
+        plain_query = whole->cuStreamQuery;
+        counting.cuStreamQuery = count_query;
+        device->drv = &counting;
         acre_stream busy[BUSY], seen[ROUNDS];
         struct gate gates[BUSY];
         size_t seen_count = 0;
@@ -207,9 +222,14 @@ TEST(stream_create_finds_idle_streams_behind_busy_ones) {
         }
         for (int i = 0; i < BUSY; i++)
             api_ok(acre_stream_destroy(device, busy[i]));
+        api_expect(acre_pool_free(NULL, NULL, NULL), ACRE_E_NULL);
+        snprintf(detail, sizeof detail, "%s", acre_last_detail());
         for (int i = 0; i < ROUNDS; i++) {
             acre_stream stream;
+            query_count = 0;
             api_ok(acre_stream_create(device, ACRE_STREAM_NON_BLOCKING, &stream));
+            assert_true(query_count <= QUERIES);
+            assert_string_equal(acre_last_detail(), detail);
             api_ok(acre_stream_query(device, stream));
             api_ok(acre_stream_destroy(device, stream));
             size_t at = 0;

@@ -114,8 +114,8 @@ class device_buffer {
 
     /* Changes the stream of all later operations. Work that the stream before has queued so far may
      * use the buffer: the pool does not reuse the memory before that work is done. New work of
-     * `stream` must wait for it, with an event. If the stream before was destroyed without
-     * acre, waits for all work of the device. */
+     * `stream` must wait for it, with an event. If the stream before was destroyed without acre,
+     * waits for all work of the device. */
     void set_stream(stream_ref stream) {
         acre::check(try_set_stream(stream).status());
     }

@@ -248,14 +248,14 @@ class pool : public detail::owner<pool_ref, detail::destroy_pool> {
 };
 
 namespace detail {
-/* Waits for all work of a pool's device, where a stream that must be waited for no longer exists.
- */
+/* Waits for all work of a pool's device, where a stream that must be waited for was destroyed
+ * without acre. */
 [[gnu::noinline, gnu::cold]] inline acre_status wait_for_all_work(pool_ref pool) noexcept {
     result<acre_pool_info> info = pool.try_info();
     return info ? acre_device_sync(info->device) : info.status();
 }
-/* Frees a block in stream order, for code that cannot report a failure. If the stream no longer
- * exists, waits for all work of the device instead. */
+/* Frees a block in stream order, for code that cannot report a failure. If the stream was destroyed
+ * without acre, waits for all work of the device instead. */
 inline void free_block(pool_ref pool, void *p, stream_ref stream) noexcept {
     if (__builtin_expect(acre_pool_free(pool.get(), p, stream.get()) == ACRE_E_HANDLE, 0) &&
         wait_for_all_work(pool) == ACRE_OK)

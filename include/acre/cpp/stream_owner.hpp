@@ -10,7 +10,8 @@ namespace detail {
 
 /* An owner as in owner.hpp, with the stream that its destruction waits for. Work of other streams
  * must be recorded with record_use. If that fails, because the stream was destroyed without acre or
- * a driver call failed, the destruction waits for all work of the device. */
+ * a driver call failed, the destruction waits for all work of the device. While the stream is being
+ * captured nothing can be waited for: the object then stays until the device is closed. */
 template <class Ref, class Destroy> class stream_owner : public Ref::methods {
   public:
     using handle_type = decltype(std::declval<const Ref &>().get());
@@ -52,7 +53,9 @@ template <class Ref, class Destroy> class stream_owner : public Ref::methods {
     /* Destroys the object now. */
     void reset() noexcept {
         handle_type handle = release();
-        if (handle && Destroy{}(handle, stream_) != ACRE_OK &&
+        acre_status status = handle ? Destroy{}(handle, stream_) : ACRE_OK;
+        /* A wait for the device would break the capture. */
+        if (status != ACRE_OK && status != ACRE_E_CAPTURING &&
             acre_device_sync(device_.get()) == ACRE_OK)
             Destroy{}(handle, nullptr);
     }
