@@ -26,6 +26,15 @@ enum { POOL_KINDS = ACRE_KIND_MANAGED + 1 };
  * of pools guards this list. */
 static acre_pool *ended;
 
+/* The last pools that were destroyed, whose records are not reused yet: a handle is an address, and
+ * calls with the handle of a destroyed pool must not reach the next one. The lock of the list of
+ * pools guards them. */
+enum { POOLS_GONE = 16 };
+static struct {
+    acre_pool *list[POOLS_GONE];
+    unsigned next;
+} gone;
+
 static _Atomic(acre_pool *) defaults[ACRE__DEVICE_SLOTS][POOL_KINDS];
 
 /* ---- destruction ---- */
@@ -50,6 +59,15 @@ static void pool_walk_live(acre_pool *pool, acre_pool_walk_fn fn, void *user) {
     acre__slabs_walk(pool, walk_slab, &walk);
 }
 
+static void pool_end_record(acre_pool *pool) {
+    acre__lock_destroy(&pool->lock);
+    acre__lock_take(&acre__pools.lock);
+    acre_pool **place = &gone.list[gone.next++ % POOLS_GONE], *oldest = *place;
+    *place = pool;
+    acre__lock_give(&acre__pools.lock);
+    free(oldest);
+}
+
 static void pool_free(acre_pool *pool) {
     acre__slab_end_all(pool);
     struct acre__node *node;
@@ -67,8 +85,7 @@ static void pool_free(acre_pool *pool) {
         acre__lock_give(&acre__pools.lock);
         return;
     }
-    acre__lock_destroy(&pool->lock);
-    free(pool);
+    pool_end_record(pool);
 }
 
 /* Removes a pool from the list, whose lock is held, and drains all caches. Then no call finds the

@@ -106,8 +106,8 @@ void acre__pool_debug_flush(acre_pool *pool) {
 
 /* Waits for all work that uses the block. */
 static acre_status debug_wait(acre_pool *pool, const void *p, acre_stream stream, int is_past) {
-    acre_status status = is_past ? acre__uses_wait_stream(pool->dev, stream)
-                                 : acre_stream_sync(pool->dev, stream);
+    acre_status status =
+        is_past ? acre__uses_wait_stream(pool->dev, stream) : acre_stream_sync(pool->dev, stream);
     acre__lock_take(&pool->lock);
     struct acre__pool_use *use = acre__pool_use_find(pool, p);
     if (use && status == ACRE_OK && (status = acre__uses_wait(&use->uses)) == ACRE_OK)

@@ -243,6 +243,24 @@ TEST(pool_in_a_forked_child_says_so) {
     end(&t);
 }
 
+/* A block that outlives its pool, at an address that the next pool gives to a block of its own. */
+API_TEST(misuse_of_a_destroyed_pool_does_not_reach_the_next_one) {
+    acre_pool *old, *pool;
+    void *p, *q;
+    for (int i = 0; i < 5; i++) {
+        api_ok(acre_pool_create(device, NULL, &old));
+        api_ok(acre_pool_alloc(old, 1000, 0, NULL, &p));
+        api_ok(acre_pool_destroy(old, NULL, NULL));
+        api_ok(acre_pool_create(device, NULL, &pool));
+        assert_ptr_not_equal(pool, old);
+        api_ok(acre_pool_alloc(pool, 1000, 0, NULL, &q));
+        api_expect(acre_pool_free(old, p, NULL), ACRE_E_HANDLE);
+        assert_int_equal(stats_of(pool).live_blocks, 1);
+        api_ok(acre_pool_free(pool, q, NULL));
+        api_ok(acre_pool_destroy(pool, NULL, NULL));
+    }
+}
+
 int main(void) {
     return tests_run("pool_misuse");
 }
