@@ -341,6 +341,24 @@ TEST(host_ptr_constructs_and_destroys) {
     CHECK(t.live() == 0);
 }
 
+TEST(device_vector_without_memory_is_an_empty_container) {
+    acre::device device(device_name);
+    acre::stream stream(device), other(device);
+    acre::device_vector<int> from(device, {1, 2, 3}, stream), to = std::move(from);
+    acre::device_vector<int> none;
+    for (acre::device_vector<int> *empty : {&from, &none}) {
+        empty->clear();
+        empty->resize(0);
+        empty->set_stream(other);
+        CHECK(empty->empty() && empty->size() == 0);
+        CHECK_THROWS(acre::call_error, empty->resize(1));
+    }
+    to.assign({4, 5});
+    CHECK(to.to_host() == std::vector<int>({4, 5}));
+    to.assign({});
+    CHECK(to.empty());
+}
+
 int main() {
     return cpp_test::run();
 }

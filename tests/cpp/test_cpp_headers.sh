@@ -63,6 +63,13 @@ for header in "${headers[@]}"; do
     }
 done
 
+# An older language says what is needed.
+if echo '#include "acre/acre.hpp"' | g++ -std=c++14 -x c++ -Iinclude -fsyntax-only - 2>"$tmp/old" ||
+    ! grep -q "acre's C++ API needs C++17" "$tmp/old"; then
+    echo "C++14: no message that C++17 is needed"
+    exit 1
+fi
+
 echo "$(wc -l <"$commands") commands"
 run() {
     read -ra words <<<"$1"

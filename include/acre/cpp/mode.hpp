@@ -6,6 +6,10 @@
 #ifndef ACRE_CPP_MODE_HPP
 #define ACRE_CPP_MODE_HPP
 
+#if __cplusplus < 201703L
+#error "acre's C++ API needs C++17: compile with -std=c++17 or later"
+#endif
+
 #if defined(__cpp_exceptions)
 #define ACRE__CPP_MODE with_exceptions
 #else

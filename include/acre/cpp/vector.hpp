@@ -148,7 +148,7 @@ template <class T> class device_vector {
         acre::check(try_set_stream(stream).status());
     }
     result<void> try_set_stream(stream_ref stream) noexcept {
-        if (stream != vec_.stream()) {
+        if (vec_ && stream != vec_.stream()) {
             result<void> recorded = vec_.try_record_use(vec_.stream());
             if (recorded.status() == ACRE_E_HANDLE)
                 recorded = device_.try_sync();
@@ -205,7 +205,7 @@ template <class T> class device_vector {
         acre::check(try_resize(count).status());
     }
     result<void> try_resize(size_t count) noexcept {
-        return vec_.try_resize(count, stream());
+        return vec_ || count ? vec_.try_resize(count, stream()) : result<void>(ACRE_OK);
     }
     /* Reserves addresses for `count` elements in all. */
     void reserve(size_t count) {
@@ -216,10 +216,10 @@ template <class T> class device_vector {
     }
     /* Removes all elements and keeps the memory. */
     void clear() {
-        vec_.clear();
+        acre::check(try_clear().status());
     }
     result<void> try_clear() noexcept {
-        return vec_.try_clear();
+        return vec_ ? vec_.try_clear() : result<void>(ACRE_OK);
     }
     /* Releases the memory that the elements do not need. */
     void shrink_to_fit() {
@@ -247,6 +247,9 @@ template <class T> class device_vector {
             return ACRE_E_OVERLAP;
         result<void> cleared = try_clear();
         return cleared ? try_append(from, count) : cleared;
+    }
+    void assign(std::initializer_list<T> elements) {
+        assign(elements.begin(), elements.size());
     }
     template <class Range, detail::enable_range<T, Range> = 0> void assign(const Range &elements) {
         assign(std::data(elements), std::size(elements));
