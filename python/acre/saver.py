@@ -12,7 +12,8 @@ The calls are those of torch_memory_saver, so that a program changes one import:
 Works under acre.torch.use(), and without it on PyTorch's own allocator.
 
 With TMS_INIT_ENABLE=1 in the environment all tensors belong to the tag "default", except those of other regions
-and of disable(); with TMS_INIT_ENABLE_CPU_BACKUP=1 their contents are kept. This needs acre.torch.use().
+and of disable(); with TMS_INIT_ENABLE_CPU_BACKUP=1 (or _DISK_BACKUP) their contents are kept. This needs
+acre.torch.use(). TMS_RETAIN_CPU_BACKUP=1 and TMS_DISK_BACKUP_DIR set the attributes of the same names.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ import ctypes
 import os
 import re
 import threading
-import warnings
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
-from . import _library
+from . import _library, _values
 from .torch import _plug, _pools, _use
 
 __all__ = ["TorchMemorySaver", "configure_subprocess", "cuda_graph", "disable", "pause", "region",
@@ -38,8 +38,8 @@ DEVICES = 64
 
 
 def _clean(tag, number):
-    """Returns a tag of acre for any text."""
-    cleaned = re.sub(r"[^ !#-.0-\[\]-~]", "_", tag)[:48]
+    """Returns a tag of acre for any text. Only tags that are not the text itself have a #."""
+    cleaned = re.sub(r"[^ !$-.0-\[\]-~]", "_", tag)[:48]
     return cleaned if cleaned and cleaned == tag else f"{cleaned}#{number}"
 
 
@@ -48,13 +48,24 @@ def _is_set(variable):
     return os.environ.get(variable, "").lower() in ("1", "true", "yes", "y", "on")
 
 
+# What happens to contents.
+KEEP, FILE, DROP = c.ACRE_SUSPEND_KEEP, c.ACRE_SUSPEND_FILE, c.ACRE_SUSPEND_DROP
+NAMES = {KEEP: "kept", FILE: "on disk", DROP: "dropped"}
+
+
+def _how(enable_cpu_backup, enable_disk_backup):
+    if enable_cpu_backup and enable_disk_backup:
+        raise ValueError("enable_cpu_backup and enable_disk_backup exclude each other")
+    return KEEP if enable_cpu_backup else FILE if enable_disk_backup else DROP
+
+
 class _Rest:
     """All that belongs to no region, with TMS_INIT_ENABLE."""
 
     tag = DEFAULT_TAG
 
-    def __init__(self, backup):
-        self.backup = backup
+    def __init__(self, how):
+        self.how = how
 
     def acre_pool(self, device):
         pool = ctypes.c_void_p()
@@ -63,12 +74,11 @@ class _Rest:
 
 
 class _Part:
-    """What one tag has, with or without a copy on the host: a region, and what of it is away."""
+    """What one tag has whose contents share a fate: a region, and what of it is away."""
 
-    def __init__(self, tag, backup, number):
-        how = "kept" if backup else "dropped"
-        self.tag, self.backup = tag, backup
-        self.pool = _pools.Pool(f"saver/{_clean(tag, number)}/{how}", own=True)
+    def __init__(self, tag, how, number):
+        self.tag, self.how = tag, how
+        self.pool = _pools.Pool(f"saver/{_clean(tag, number)}/{NAMES[how]}", own=True)
 
     def acre_pool(self, device):
         pool = ctypes.c_void_p()
@@ -81,17 +91,18 @@ class TorchMemorySaver:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._parts = {}  # by (tag, enable_cpu_backup)
-        self._away = {}  # by tag: a list of handles of acre_suspend
+        self._parts: Dict[Any, _Part] = {}  # by tag, and what happens to the contents
+        self._away: Dict[str, List[Any]] = {}  # by tag: a list of handles of acre_suspend
         self._margin = 0
         #: Keep the copies on the host after resume: the next pause need not get pages for them.
-        self.retain = False
+        self.retain = _is_set("TMS_RETAIN_CPU_BACKUP")
         #: Accepted for compatibility: acre needs no hook.
-        self.hook_mode = None
+        self.hook_mode: Optional[str] = None
+        self._folder = os.environ.get("TMS_DISK_BACKUP_DIR") or None
         self._rest = None
-        self._disabled = None
+        self._disabled: Optional[_pools.Pool] = None
         if _is_set("TMS_INIT_ENABLE"):
-            self._rest = _Rest(_is_set("TMS_INIT_ENABLE_CPU_BACKUP"))
+            self._rest = _Rest(_how(_is_set("TMS_INIT_ENABLE_CPU_BACKUP"), _is_set("TMS_INIT_ENABLE_DISK_BACKUP")))
 
     @property
     def retain_cpu_backup(self) -> bool:
@@ -109,23 +120,34 @@ class TorchMemorySaver:
         """Always True: there is nothing to preload."""
         return True
 
-    def _part(self, tag, backup):
+    def set_disk_backup_dir(self, path: Any) -> None:
+        """Sets the folder for the contents of regions with enable_disk_backup, and creates it if needed."""
+        os.makedirs(path, exist_ok=True)
+        self._folder = os.fspath(path)
+
+    def _part(self, tag, how):
         with self._lock:
-            key = (str(tag), bool(backup))
+            key = (str(tag), how)
             if key not in self._parts:
                 self._parts[key] = _Part(*key, len(self._parts))
             return self._parts[key]
 
     @contextlib.contextmanager
-    def region(self, tag: str = DEFAULT_TAG, enable_cpu_backup: bool = False) -> Iterator[None]:
+    def region(self, tag: str = DEFAULT_TAG, enable_cpu_backup: bool = False, enable_disk_backup: bool = False,
+               **_unused: Any) -> Iterator[None]:
         """Serves what this thread allocates from memory that pause(tag) takes off the card.
 
-        Without enable_cpu_backup the contents are undefined after resume.
+        Contents are kept with enable_cpu_backup in host memory, with enable_disk_backup in a file of the folder
+        of set_disk_backup_dir (or TMS_DISK_BACKUP_DIR). Otherwise they are undefined after resume. Other options of
+        torch_memory_saver, such as cpu_backup_backend and chunk_size, are accepted and change nothing.
         """
+        how = _how(enable_cpu_backup, enable_disk_backup)
+        if how == FILE and self._folder is None:
+            raise ValueError("enable_disk_backup needs a folder: call set_disk_backup_dir(path) before")
         if self.is_paused(tag):
             raise RuntimeError(f"the memory of the tag {str(tag)!r} is paused: resume it before allocating in its "
                                "region")
-        with self._part(tag, enable_cpu_backup).pool:
+        with self._part(tag, how).pool:
             yield
 
     @contextlib.contextmanager
@@ -140,21 +162,24 @@ class TorchMemorySaver:
         with self._lock:
             if self._disabled is None:
                 self._disabled = _pools.Pool("saver/disabled", own=True)
-        with self._disabled:
-            yield
-        torch.cuda.empty_cache()
+            aside = self._disabled
+        try:
+            with aside:
+                yield
+        finally:
+            torch.cuda.empty_cache()
 
     @contextlib.contextmanager
     def cuda_graph(self, cuda_graph: Any, pool: Any = None, stream: Any = None,
                    capture_error_mode: str = "global", tag: str = DEFAULT_TAG,
-                   enable_cpu_backup: bool = False) -> Iterator[None]:
+                   enable_cpu_backup: bool = False, **_unused: Any) -> Iterator[None]:
         """Captures a graph whose memory pause(tag) takes off the card; the graph stays valid.
 
         Without acre.torch.use() `pool` is ignored: graphs of one tag and thread share the tag's own pool.
         """
         import torch
 
-        part = self._part(tag, enable_cpu_backup)
+        part = self._part(tag, _how(enable_cpu_backup, False))
         arguments = {"stream": stream, "capture_error_mode": capture_error_mode}
         if not _use.is_used():
             # `pool` cannot be served: the graph's memory must be in the MemPool that pause(tag) takes.
@@ -209,9 +234,10 @@ class TorchMemorySaver:
         for rule, part in zip(rules, parts):
             rule.struct_size = ctypes.sizeof(rule)
             rule.pool = part.acre_pool(device)
-            rule.how = c.ACRE_SUSPEND_KEEP if part.backup else c.ACRE_SUSPEND_DROP
+            rule.how = part.how
         options = _library.make(c.acre_suspend_options, how=c.ACRE_SUSPEND_STAY, rules=rules,
                                 rule_count=len(parts),
+                                folder=None if self._folder is None else os.fsencode(self._folder),
                                 flags=c.ACRE_SUSPEND_RETAIN if self.retain else 0)
         suspended = ctypes.c_void_p()
         _library.check(_library.lib().acre_suspend(handle, ctypes.byref(options), ctypes.byref(suspended)))
@@ -247,7 +273,7 @@ class TorchMemorySaver:
 
     def info(self, tag: str = DEFAULT_TAG) -> Dict[str, int]:
         """Returns what the pause of a tag did, in bytes: released_bytes, kept_bytes and others."""
-        sums = {}
+        sums: Dict[str, int] = {}
         for suspended in self._away.get(str(tag), []):
             values = _library.make(c.acre_suspend_info)
             _library.check(_library.lib().acre_suspend_get_info(suspended, ctypes.byref(values)))
@@ -259,30 +285,23 @@ class TorchMemorySaver:
 
     @property
     def memory_margin_bytes(self) -> int:
-        """Bytes of the card that allocations leave free, under acre.torch.use()."""
+        """Bytes of the card that stay free: an allocation that would need some of them fails.
+
+        Holds on all devices, whoever has the rest of the card: under acre.torch.use() for all tensors, otherwise for
+        those of regions.
+        """
         return self._margin
 
     @memory_margin_bytes.setter
     def memory_margin_bytes(self, count: int) -> None:
-        import torch
-
-        self._margin = int(count)
-        if not _use.is_used():
-            warnings.warn("memory_margin_bytes has no effect without acre.torch.use()", stacklevel=2)
-            return
-        device = torch.cuda.current_device()
-        _library.check(_plug.plug().acre_torch_open(device, None))
-        info = _library.make(c.acre_device_info)
-        _library.check(_library.lib().acre_device_get_info(_plug.plug().acre_torch_device(device), ctypes.byref(info)))
-        pool = ctypes.c_void_p()
-        _library.check(_plug.plug().acre_torch_pool_of(-1, device, ctypes.byref(pool)))
-        limit = max(1, info.total_bytes - self._margin) if self._margin else 0
-        _library.check(_library.lib().acre_pool_set_limits(pool, 0, limit))
+        self._margin = _values.size(int(count), "memory_margin_bytes")
+        _plug.plug().acre_torch_set_margin(self._margin)
 
     def get_cpu_backup(self, tensor: Any, zero_copy: bool = False) -> Any:
-        """Returns the contents of a paused tensor as a tensor of the CPU; None if they are not away.
+        """Returns the contents of a paused tensor as a tensor of the CPU; None if the tensor is on the card.
 
-        The result is a copy, also with zero_copy: it stays valid after resume.
+        The result is a copy, also with zero_copy: it stays valid after resume. Raises RuntimeError for a tensor that
+        is away without a backup: its contents are lost.
         """
         import torch
 
@@ -297,7 +316,18 @@ class TorchMemorySaver:
                 if status != c.ACRE_E_POINTER:
                     _library.check(status)
                     return copy
+            if self._is_away(tensor.data_ptr()):
+                raise RuntimeError("the tensor is paused, and its region has no backup: its contents are lost")
         return None
+
+    def _is_away(self, address):
+        """Lock held: returns whether the address is in memory that a pause took away."""
+        for part in self._all():
+            for device in range(DEVICES if part.tag in self._away else 0):
+                is_open = _plug.plug().acre_torch_device(device)
+                if is_open and _library.lib().acre_pool_owns(part.acre_pool(device), address):
+                    return True
+        return False
 
 
 torch_memory_saver = TorchMemorySaver()

@@ -20,6 +20,7 @@ static _Thread_local struct {
     acre_status status;
     int device;
     size_t bytes;
+    char why[256]; /* which limit refused; empty: acre did */
 } failed;
 
 /* ---- devices ---- */
@@ -149,12 +150,12 @@ int acre_torch_failure(char *text, size_t size) {
         return 2;
     }
     /* Programs that retry with a smaller batch look for the words of PyTorch's own message. */
-    int written =
-        snprintf(text, size,
-                 "CUDA out of memory. Tried to allocate %.2f MiB (%zu bytes) on GPU %d. "
-                 "acre: %s\n",
-                 (double)failed.bytes / 1048576.0, failed.bytes, failed.device, acre_last_detail());
-    if (written > 0 && (size_t)written < size)
+    int written = snprintf(text, size,
+                           "CUDA out of memory. Tried to allocate %.2f MiB (%zu bytes) on GPU %d. "
+                           "acre: %s\n",
+                           (double)failed.bytes / 1048576.0, failed.bytes, failed.device,
+                           failed.why[0] ? failed.why : acre_last_detail());
+    if (written > 0 && (size_t)written < size && !failed.why[0])
         (void)acre_oom_report(ACRE_OOM_TEXT, text + written, size - (size_t)written, &needed);
     return 1;
 }
@@ -176,6 +177,26 @@ static acre_status alloc_special(struct torch_device *at, int region, size_t byt
     return acre_torch__region_alloc(region, at, device, bytes, stream, p);
 }
 
+static acre_status alloc_once(struct torch_device *at, int region, size_t bytes, int device,
+                              acre_stream stream, void **p) {
+    if (region != TORCH_NONE || atomic_load_explicit(&acre_torch__special, memory_order_relaxed))
+        return alloc_special(at, region, bytes, device, stream, p);
+    return acre_pool_alloc(atomic_load_explicit(&at->pool, memory_order_relaxed), bytes, 0, stream,
+                           p);
+}
+
+/* Allocates within the limits. Idle memory counts, so it is released before the call fails. */
+static acre_status alloc_limited(struct torch_device *at, int region, size_t bytes, int device,
+                                 acre_stream stream, void **p) {
+    acre_status status = alloc_once(at, region, bytes, device, stream, p);
+    if (status || acre_torch__limits_check(at, device, failed.why, sizeof failed.why) == ACRE_OK)
+        return status;
+    (void)acre_free(*p, stream);
+    *p = NULL;
+    status = acre_torch__limits_make_room(at, device, bytes, failed.why, sizeof failed.why);
+    return status ? status : alloc_once(at, region, bytes, device, stream, p);
+}
+
 static void *alloc_in(int region, size_t bytes, int device, acre_stream stream) {
     acre_status status;
     void *p = NULL;
@@ -185,11 +206,11 @@ static void *alloc_in(int region, size_t bytes, int device, acre_stream stream) 
     if (!at)
         return alloc_failed(NULL, status, device, bytes);
     size_t rounded = rounded_up(bytes);
-    if (region == TORCH_NONE && !atomic_load_explicit(&acre_torch__special, memory_order_relaxed))
-        status = acre_pool_alloc(atomic_load_explicit(&at->pool, memory_order_relaxed), rounded, 0,
-                                 stream, &p);
+    failed.why[0] = 0;
+    if (atomic_load_explicit(&acre_torch__limited, memory_order_relaxed))
+        status = alloc_limited(at, region, rounded, device, stream, &p);
     else
-        status = alloc_special(at, region, rounded, device, stream, &p);
+        status = alloc_once(at, region, rounded, device, stream, &p);
     if (status)
         return alloc_failed(at, status, device, bytes);
     sum_add(&at->allocated, rounded);
@@ -282,17 +303,6 @@ acre_torch_alloc_fn acre_torch_alloc_of(int region) {
 
 /* ---- the pools as a whole ---- */
 
-static void trim(acre_pool *pool, void *user) {
-    (void)user;
-    (void)acre_pool_trim(pool, 0);
-}
-
-static void held_add(acre_pool *pool, void *user) {
-    acre_pool_stats stats = {.struct_size = sizeof stats};
-    if (acre_pool_get_stats(pool, &stats) == ACRE_OK)
-        *(uint64_t *)user += stats.held_bytes;
-}
-
 /* Returns the default pool's own high-water mark, which no reset changes. */
 static uint64_t pool_peak(const struct torch_device *at) {
     acre_pool_stats stats = {.struct_size = sizeof stats};
@@ -302,8 +312,7 @@ static uint64_t pool_peak(const struct torch_device *at) {
 
 /* Returns what the pools hold, and notes it in the peak. */
 static uint64_t held_look(struct torch_device *at, int device) {
-    uint64_t held = 0;
-    acre_torch__pools_each(device, held_add, &held);
+    uint64_t held = acre_torch__pools_held(device);
     uint64_t peak = pool_peak(at);
     pthread_mutex_lock(&acre_torch__lock);
     at->held_peak = held > at->held_peak ? held : at->held_peak;
@@ -322,18 +331,8 @@ void acre_torch_reset(void) {
         if (!at)
             continue;
         (void)held_look(at, i);
-        acre_torch__pools_each(i, trim, NULL);
+        acre_torch__pools_trim(i);
     }
-}
-
-void acre_torch_memory_fraction(double fraction, int device) {
-    acre_status status;
-    struct torch_device *at = acre_torch__device(device, &status);
-    if (!at || !(fraction >= 0))
-        return;
-    uint64_t limit = fraction < 1 ? (uint64_t)(fraction * (double)at->total_bytes) : 0;
-    (void)acre_pool_set_limits(atomic_load_explicit(&at->pool, memory_order_relaxed), 0,
-                               limit || fraction >= 1 ? limit : 1);
 }
 
 /* ---- statistics ---- */

@@ -36,7 +36,7 @@ ACRE_TORCH_API void acre_torch_record_stream(void *p, acre_stream stream);
 /* Releases free memory of all devices to the driver: torch.cuda.empty_cache. */
 ACRE_TORCH_API void acre_torch_reset(void);
 
-/* Limits a device's default pool to a part of the device's memory; 1 removes the limit. */
+/* Limits what all pools hold on a device to a part of its memory; 1 removes the limit. */
 ACRE_TORCH_API void acre_torch_memory_fraction(double fraction, int device);
 
 /* ---- captures ---- */
@@ -87,6 +87,10 @@ ACRE_TORCH_API acre_status acre_torch_pool_of(int region, int device, acre_pool 
  * other numbers. */
 typedef void *(*acre_torch_alloc_fn)(size_t bytes, int device, acre_stream stream);
 ACRE_TORCH_API acre_torch_alloc_fn acre_torch_alloc_of(int region);
+
+/* Allocations that need memory from the card fail if less than so many bytes of it would be free
+ * then, whoever has the rest; on all devices. 0: no margin. */
+ACRE_TORCH_API void acre_torch_set_margin(uint64_t bytes);
 
 /* ---- devices, failures, statistics ---- */
 

@@ -144,6 +144,27 @@ void acre_torch__pools_each(int device, void (*fn)(acre_pool *pool, void *user),
     }
 }
 
+static void held_add(acre_pool *pool, void *user) {
+    acre_pool_stats stats = {.struct_size = sizeof stats};
+    if (acre_pool_get_stats(pool, &stats) == ACRE_OK)
+        *(uint64_t *)user += stats.held_bytes;
+}
+
+uint64_t acre_torch__pools_held(int device) {
+    uint64_t held = 0;
+    acre_torch__pools_each(device, held_add, &held);
+    return held;
+}
+
+static void trim(acre_pool *pool, void *user) {
+    (void)user;
+    (void)acre_pool_trim(pool, 0);
+}
+
+void acre_torch__pools_trim(int device) {
+    acre_torch__pools_each(device, trim, NULL);
+}
+
 /* ---- who is in a region ---- */
 
 int acre_torch__in_region(void) {

@@ -24,7 +24,9 @@ struct torch_sum {
 struct torch_device {
     _Atomic(acre_pool *) pool; /* the default pool; NULL until the device is open */
     acre_device *device;
-    uint64_t total_bytes; /* of the device */
+    uint64_t total_bytes;          /* of the device */
+    _Atomic uint64_t limit_bytes;  /* of what the pools hold; 0: none */
+    _Atomic uint64_t created_seen; /* chunk_created_bytes, when limits were last checked */
     struct torch_sum allocated, requested, blocks;
     _Atomic uint64_t failures, recorded, late_frees;
     uint64_t failures_base;
@@ -48,6 +50,17 @@ int acre_torch__is_forked(void);
 /* Waits for the device, for a free whose stream was destroyed. */
 acre_status acre_torch__wait(struct torch_device *at);
 
+/* torch_limits.c */
+
+/* 1 if a limit or a margin may be set. */
+extern _Atomic int acre_torch__limited;
+/* After an allocation: ACRE_E_LIMIT if the pools took memory from the card for it that a limit
+ * forbids, with the reason in `why`. */
+acre_status acre_torch__limits_check(struct torch_device *at, int device, char *why, size_t size);
+/* Releases free memory, and checks whether `bytes` more may be taken from the card. */
+acre_status acre_torch__limits_make_room(struct torch_device *at, int device, size_t bytes,
+                                         char *why, size_t size);
+
 /* torch_regions.c */
 
 /* Returns the region of the calling thread, or TORCH_NONE. */
@@ -62,6 +75,10 @@ acre_status acre_torch__region_alloc(int region, const struct torch_device *at, 
 /* Calls `fn` for the default pool and the regions' pools of an open device. The lock is not held.
  */
 void acre_torch__pools_each(int device, void (*fn)(acre_pool *pool, void *user), void *user);
+/* Of the default pool and the regions' pools of an open device: returns what they hold, and
+ * releases what is free. The lock is not held. */
+uint64_t acre_torch__pools_held(int device);
+void acre_torch__pools_trim(int device);
 
 /* torch_captures.c */
 

@@ -228,7 +228,12 @@ assert saver.get_cpu_backup(a) is None
 saver.pause()
 other = torch.empty(100 * UNIT)     # the card is used by others
 copies = [saver.get_cpu_backup(a), saver.get_cpu_backup(b, zero_copy=True)]
-assert saver.get_cpu_backup(dropped) is None and saver.get_cpu_backup(plain) is None
+assert saver.get_cpu_backup(plain) is None
+try:
+    saver.get_cpu_backup(dropped)
+    raise SystemExit("no error")
+except RuntimeError as error:
+    assert "has no backup" in str(error)
 del other
 torch.cuda.empty_cache()
 saver.resume()
@@ -270,14 +275,113 @@ torch.empty(1000)
     assert "TMS_INIT_ENABLE needs acre.torch.use()" in said
 
 
-def test_margin_leaves_memory_free():
-    run(WAYS["use"] + """
-saver.memory_margin_bytes = 200 * UNIT
+def refused(line, why="memory_margin_bytes keeps"):
+    return f"""
 try:
-    torch.empty(100 * UNIT)
+    {line}
     raise SystemExit("no error")
-except torch.OutOfMemoryError:
-    pass
+except torch.OutOfMemoryError as error:
+    assert "{why}" in str(error), error
+"""
+
+
+def test_margin_leaves_memory_free(begin):
+    """Of 256 units, of which others may have some."""
+    in_region = 'with saver.region("kv"): tensor = torch.empty({} * UNIT)'
+    others = """
+import ctypes
+others = ctypes.c_uint64()
+torch.cuda.init()
+torch._driver.call("cuMemAlloc_v2", ctypes.byref(others), ctypes.c_size_t(100 * UNIT))
+"""
+    for more, too_many, enough in (("", 200, 100), (others, 100, 40)):
+        run(begin + more + "saver.memory_margin_bytes = 100 * UNIT" + refused(in_region.format(too_many))
+            + in_region.format(enough) + "\nassert free_units() >= 100\n"
+            + refused("with saver.region('other'): torch.empty(60 * UNIT)")
+            + "saver.memory_margin_bytes = 0\n" + in_region.format(60).replace("tensor", "more"))
+
+
+def test_margin_and_fraction_do_not_replace_each_other():
+    run(WAYS["use"] + """
+torch.cuda.set_per_process_memory_fraction(0.25)
+saver.memory_margin_bytes = 10 * UNIT
+""" + refused("torch.empty(100 * UNIT)", "set_per_process_memory_fraction") + """
 saver.memory_margin_bytes = 0
-torch.empty(100 * UNIT)
+""" + refused("torch.empty(100 * UNIT)", "set_per_process_memory_fraction"))
+
+
+def test_contents_on_disk(begin, tmp_path):
+    run(begin + f"""
+import os
+try:
+    with saver.region("w", enable_disk_backup=True):
+        raise SystemExit("no error")
+except ValueError as error:
+    assert "set_disk_backup_dir" in str(error)
+saver.set_disk_backup_dir({str(tmp_path / "new")!r})
+with saver.region("w", enable_disk_backup=True, cpu_backup_backend="x", chunk_size=1):
+    a = torch.empty(40 * UNIT).fill_(5)
+free = free_units()
+saver.pause("w")
+assert free_units() >= free + 40
+assert saver.info("w")["kept_bytes"] >= 40 * UNIT
+assert saver.get_cpu_backup(a).bytes() == b"\\5" * (40 * UNIT)
+saver.resume()
+assert set(a.bytes()) == {{5}}
+try:
+    saver.region("w", enable_disk_backup=True, enable_cpu_backup=True).__enter__()
+    raise SystemExit("no error")
+except ValueError:
+    pass
 """)
+    run(begin + """
+with saver.region("w", enable_disk_backup=True):
+    a = torch.empty(9 * UNIT).fill_(5)
+saver.pause(); saver.resume()
+assert set(a.bytes()) == {5} and saver.retain
+""", TMS_DISK_BACKUP_DIR=str(tmp_path), TMS_RETAIN_CPU_BACKUP="1")
+
+
+def test_tags_of_any_text_are_apart(begin):
+    run(begin + """
+for tag in ("_#1", "\u00e9", "_", "#"):
+    with saver.region(tag):
+        torch.empty(UNIT)
+tensors = {}
+for tag in ("_#1", "\u00e9", "_", "#"):
+    with saver.region(tag):
+        tensors[tag] = torch.empty(9 * UNIT).fill_(3)
+saver.pause("\u00e9")
+for tag, tensor in tensors.items():
+    if tag != "\u00e9":
+        assert set(tensor.bytes()) == {3}, tag
+""")
+
+
+def test_summary_counts_paused_memory_once(begin):
+    said = run(begin + """
+with saver.region("kv"):
+    tensor = torch.empty(200 * UNIT)
+saver.pause()
+with saver.region("other"):
+    other = torch.empty(200 * UNIT)
+print(acre.torch.memory_summary())
+""")
+    rows = {line.split(maxsplit=2)[2]: float(line.split()[0]) for line in said.splitlines() if line.startswith("  ")
+            and line.split()[1] == "MiB"}
+    away = next(count for what, count in rows.items() if what.startswith("of these suspended"))
+    assert away <= -50 and abs(sum(rows.values()) - 64) < 1 + sum(
+        count for what, count in rows.items() if "blocks, at most" in what), said
+
+
+def test_disable_gives_memory_back_after_an_error():
+    run(WAYS["use"] + """
+try:
+    with saver.disable():
+        other = torch.empty(100 * UNIT)
+        del other
+        raise KeyError
+except KeyError:
+    pass
+assert free_units() >= 250, free_units()
+""", TMS_INIT_ENABLE="1")

@@ -256,12 +256,46 @@ torch.compile(print, mode="default")
     assert "torch._inductor.config.triton.cudagraphs" in said
 
 
-def test_cudnn_benchmark_is_refused_by_name():
-    name = "torch.backends.cudnn.benchmark = True does not work"
-    assert name in run("import torch, acre.torch; torch.backends.cudnn.benchmark = True; acre.torch.use()", fails=True)
-    assert name in run(USE + "torch.backends.cudnn.benchmark = True", fails=True)
-    assert name in run(USE + "torch._C._set_cudnn_benchmark(True)", fails=True)
-    run(USE + "torch.backends.cudnn.benchmark = False")
+def test_cudnn_benchmark_stays_off_with_a_warning():
+    begin = "import warnings; warnings.simplefilter('error')\n"
+    for line in ("torch.backends.cudnn.benchmark = True; acre.torch.use()",
+                 "acre.torch.use(); torch.backends.cudnn.benchmark = True",
+                 "acre.torch.use(); torch._C._set_cudnn_benchmark(True)"):
+        program = f"import torch, acre.torch\n{line}\nassert torch.backends.cudnn.benchmark is False\n"
+        run(program)
+        assert "UserWarning: torch.backends.cudnn.benchmark stays False under acre.torch.use()" in run(
+            begin + program, fails=True)
+    run(begin + USE + "torch.backends.cudnn.benchmark = False")
+
+
+def test_mem_pools_of_pytorch_are_refused_by_name():
+    assert "torch.cuda.MemPool does not work under acre.torch.use()" in run(USE + "torch.cuda.MemPool()", fails=True)
+
+
+def test_a_fraction_holds_for_regions_too():
+    """Of a card of 256 MiB."""
+    run(USE + """
+torch.cuda.set_per_process_memory_fraction(0.125)
+def refused(count):
+    try:
+        return torch.empty(count * MIB) is None
+    except torch.OutOfMemoryError as error:
+        assert "the limit of set_per_process_memory_fraction is 32.00 MiB, and acre's pools hold" in str(error), error
+        return True
+with acre.torch.pool(tag="kv", own=True):
+    kept = torch.empty(20 * MIB)
+    assert refused(20)
+    small = torch.empty(4 * MIB)
+assert refused(16)
+other = torch.empty(4 * MIB)
+del small, kept
+other = None
+with acre.torch.pool(tag="kv", own=True):
+    kept = torch.empty(24 * MIB)      # idle memory makes room, of any pool
+torch.cuda.set_per_process_memory_fraction(1.0)
+with acre.torch.pool(tag="kv", own=True):
+    more = torch.empty(30 * MIB)
+""")
 
 
 def test_out_of_memory_observers_are_refused_by_name():

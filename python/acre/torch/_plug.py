@@ -49,6 +49,7 @@ FUNCTIONS = {
     "acre_torch_leave_stream": (None, [c_int, c_int, c_void_p]),
     "acre_torch_pool_of": (c_int, [c_int, c_int, POINTER(c_void_p)]),
     "acre_torch_alloc_of": (c_void_p, [c_int]),
+    "acre_torch_set_margin": (None, [c_uint64]),
     "acre_torch_open": (c_int, [c_int, c_char_p]),
     "acre_torch_device": (c_void_p, [c_int]),
     "acre_torch_failure": (c_int, [c_char_p, c_size_t]),
@@ -99,6 +100,10 @@ def address(function):
 
 def region(tag, own_pool=False):
     """Returns the number of a region, which is created if it does not exist."""
+    if not isinstance(tag, str):
+        raise TypeError(f"a tag is a string, not {type(tag).__name__}")
+    if "\0" in tag:
+        raise ValueError(f"{tag!r} is not a tag")
     number = plug().acre_torch_region(tag.encode(), OWN_POOL if own_pool else 0)
     if number >= 0:
         return number

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from typing import Any
+from typing import Any, List
 
 from . import _plug
 
@@ -17,7 +17,7 @@ _lock = threading.Lock()
 _mempools = {}  # by region, backward, thread and device
 _makers = {}  # by region; kept until the process ends: PyTorch frees memory of a MemPool by its maker
 _open = 0  # MemPools that threads allocate to now
-_released = []  # MemPools that wait until _open is 0
+_released: List[Any] = []  # MemPools that wait until _open is 0
 _mine = threading.local()  # .stack: what this thread entered
 
 
@@ -62,13 +62,13 @@ class _ByPlug:
         from .. import _library
 
         plug = _plug.plug()
-        _library.check(plug.acre_torch_enter(self.region))
+        _library.check(plug.acre_torch_enter(self.region), memory=False)
         if self.device is None:
             return
         status = plug.acre_torch_enter_stream(self.region, self.device, self.stream)
         if status:
             plug.acre_torch_leave()
-            _library.check(status)
+            _library.check(status, memory=False)
 
     def end(self):
         plug = _plug.plug()
@@ -79,7 +79,7 @@ class _ByPlug:
     def set_aside(self):
         from .. import _library
 
-        _library.check(_plug.plug().acre_torch_enter(-1))
+        _library.check(_plug.plug().acre_torch_enter(-1), memory=False)
 
     def take_up(self):
         _plug.plug().acre_torch_leave()
@@ -224,14 +224,11 @@ def _explain(error):
 @contextlib.contextmanager
 def set_aside():
     """Leaves all regions of this thread for a while."""
-    entries = list(_stack())
-    for entry in reversed(entries):
-        entry.set_aside()
-    try:
+    with contextlib.ExitStack() as stack:
+        for entry in reversed(_stack()):
+            entry.set_aside()
+            stack.callback(entry.take_up)
         yield
-    finally:
-        for entry in entries:
-            entry.take_up()
 
 
 def pool(tag: str, *, backward: bool = False, own: bool = False) -> Pool:

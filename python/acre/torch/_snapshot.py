@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from typing import Any
+from typing import Any, Dict, List
 
 from .. import __main__, _library
 from . import _plug, _use
@@ -22,7 +22,7 @@ from . import _plug, _use
 DEPTH = 16
 
 _lock = threading.Lock()
-_stacks = {}  # by address: a tuple of (function, file, line), and the bytes
+_stacks: Dict[int, Any] = {}  # by address: a tuple of (function, file, line), and the bytes
 _depth = 0
 _hook = None
 
@@ -72,7 +72,7 @@ def record_stacks(enabled: bool = True, *, depth: int = DEPTH) -> None:
             _stacks.clear()
 
 
-_kept = []
+_kept: List[Any] = []
 
 
 def by_line():

@@ -164,6 +164,8 @@ def stats(device: Any = None) -> Dict[str, Any]:
 
 def size_text(count):
     """Returns bytes as people read them."""
+    if count < 0:
+        return "-" + size_text(-count)
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.1f} {unit}" if unit != "bytes" else f"{count} {unit}"
@@ -182,14 +184,18 @@ def memory_summary(device: Any = None) -> str:
         return f"acre has no memory on device {index}: nothing was allocated through it yet\n"
     info = _library.make(c.acre_device_info)
     _library.check(_library.lib().acre_device_get_info(handle, ctypes.byref(info)))
-    held, live = values["held"]["current"], values["allocated"]["current"]
-    outside = max(0, info.total_bytes - info.free_bytes - held)
+    counts = _library.make(c.acre_device_stats)
+    _library.check(_library.lib().acre_device_get_stats(handle, ctypes.byref(counts)))
+    held, live, away = values["held"]["current"], values["allocated"]["current"], counts.suspended_bytes
+    here = max(0, held - away)
     rows = [
         (live, f"tensors, {values['blocks']['current']} blocks"),
         (max(0, held - live), "free in acre's pools (torch.cuda.empty_cache() releases it)"),
-        (outside, "outside acre: other processes, libraries, the CUDA context"),
+        (max(0, info.total_bytes - info.free_bytes - here), "outside acre: other processes, libraries, the CUDA context"),
         (info.free_bytes, "free"),
     ]
+    if away:
+        rows.insert(2, (-away, "of these suspended: not on the card (acre.saver's pause, or acre_suspend)"))
     lines = [f"Memory of device {index}, {size_text(info.total_bytes)}"]
     lines += [f"  {size_text(count):>12}  {what}" for count, what in rows]
     lines.append(f"Highest: {size_text(values['allocated']['peak'])} of tensors, "

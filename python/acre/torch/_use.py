@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import warnings
 
 from . import _plug, _stats, _throw
 
@@ -90,15 +91,14 @@ def use(*, helper: bool = True) -> None:
 
     PyTorch's statistics (torch.cuda.memory_allocated, memory_stats, reset_peak_memory_stats ...),
     empty_cache and set_per_process_memory_fraction work with acre's figures. torch.compile refuses the
-    modes reduce-overhead and max-autotune, whose graphs need PyTorch's own allocator, and
-    torch.backends.cudnn.benchmark refuses True.
+    modes reduce-overhead and max-autotune, whose graphs need PyTorch's own allocator, and torch.cuda.MemPool
+    refuses, too. torch.backends.cudnn.benchmark stays False, with a warning for a program that sets it.
     """
     global _used
     if _used is not None:
         return
     torch = _torch()
     _check_early(torch)
-    _check_benchmark(getattr(torch._C, "_get_cudnn_benchmark", bool)())
     throwing = None
     if helper:
         try:
@@ -113,6 +113,7 @@ def use(*, helper: bool = True) -> None:
     _used = (outer, throwing)
     _stats.replace(torch)
     _guard_compile(torch)
+    _guard_pools(torch)
     _guard_benchmark(torch)
 
 
@@ -155,23 +156,37 @@ def _guard_compile(torch):
     torch.compile = compile_without_graphs
 
 
-def _check_benchmark(value):
-    if value:
-        raise RuntimeError("torch.backends.cudnn.benchmark = True does not work under acre.torch.use(): cuDNN's "
-                           "search asks PyTorch's own allocator how much memory is free. Leave it False.")
+def _guard_pools(torch):
+    """Makes torch.cuda.MemPool refuse, by name, instead of failing inside PyTorch."""
+    kind = getattr(torch.cuda, "MemPool", None)
+    if kind is None:
+        return
+
+    def refuse(*_args, **_kwargs):
+        raise RuntimeError("torch.cuda.MemPool does not work under acre.torch.use(): its memory comes from PyTorch's own "
+                           "allocator. Use `with acre.torch.pool(tag=...):`, or leave acre.torch.use() out.")
+
+    kind.__init__ = refuse
 
 
 def _guard_benchmark(torch):
-    """Makes torch.backends.cudnn.benchmark refuse True, by name, instead of a convolution that fails."""
+    """Makes torch.backends.cudnn.benchmark = True a no-op, instead of a convolution that fails.
+
+    cuDNN's search asks PyTorch's own allocator how much memory is free.
+    """
     core = torch._C
     inner = getattr(core, "_set_cudnn_benchmark", None)
     if inner is None:
         return
 
     def set_benchmark(value):
-        _check_benchmark(value)
-        inner(value)
+        if value:
+            warnings.warn("torch.backends.cudnn.benchmark stays False under acre.torch.use(): cuDNN's search for the "
+                          "fastest algorithm needs PyTorch's own allocator", stacklevel=3)
+        inner(False)
 
+    if getattr(core, "_get_cudnn_benchmark", bool)():
+        set_benchmark(True)
     core._set_cudnn_benchmark = set_benchmark
     module = getattr(getattr(torch, "backends", None), "cudnn", None)
     # The property has the function itself.
