@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional, TypeVar
 
 from . import _declarations as c
-from ._closing import Closing
+from ._closing import Closing, Unique
 from ._library import Error, check, lib, make
 from ._memory import Allocation, Array, Exports, Memory
 from ._transfer import copy, copy_2d, fill
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ._transfer import Registration
     from ._vec import Vec
     from ._vm import Chunk, Granularity, Reservation
+
+
+QueuedSelf = TypeVar("QueuedSelf", bound="_Queued")
 
 
 class _State:
@@ -334,7 +337,7 @@ class Device(Closing):
         check(lib().acre_snapshot(self.handle, text(path, "path")))
 
 
-class _Queued:
+class _Queued(Unique):
     """Streams and events: a handle that is destroyed with the object."""
 
     device: Device
@@ -349,6 +352,8 @@ class _Queued:
     def handle(self) -> int:
         if self._handle is None:
             raise ValueError(f"this {type(self).__name__.lower()} was destroyed")
+        if not self.device.is_open:
+            raise ValueError(f"this {type(self).__name__.lower()} is gone: device {self.device.name} is closed")
         return self._handle
 
     def _destroy(self, handle: int) -> int:
@@ -364,7 +369,7 @@ class _Queued:
         """The same as destroy(), under the name that other objects of acre have."""
         self.destroy()
 
-    def __enter__(self) -> Any:
+    def __enter__(self: QueuedSelf) -> QueuedSelf:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -375,7 +380,7 @@ class _Queued:
             return
         try:
             self.destroy()
-        except Error:
+        except (Error, ValueError):  # or another thread has closed the device
             pass
 
 

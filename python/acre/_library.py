@@ -106,17 +106,18 @@ def path():
     return lib()._name
 
 
-def check(status, report=False):
+def check(status, report=False, memory=True):
     """Raises Error or OutOfMemory unless `status` is ACRE_OK. Call it in the thread that made the call.
 
-    With `report`, an OutOfMemory has the report of the thread's last failed pool allocation.
+    With `report`, an OutOfMemory has the report of the thread's last failed pool allocation. Without `memory`
+    it is an Error, too: the limit is not one of memory.
     """
     if status == c.ACRE_OK:
         return
     library = lib()
     detail = library.acre_last_detail().decode(errors="replace")
     name = library.acre_status_name(status).decode()
-    if status not in MEMORY:
+    if status not in MEMORY or not memory:
         detail = detail or library.acre_status_text(status).decode()
         raise Error(status, name, detail)
     if not report:

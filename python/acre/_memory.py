@@ -11,16 +11,18 @@ import ctypes
 import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, List, Optional, Tuple, TypeVar
 
 from . import _declarations as c
 from . import _native
+from ._closing import Unique
 from ._library import Error, check, lib
 from ._values import ACCESSES, KINDS, PLACES, DType, Shape, choice, count_of, dtype, shape_of, size, stream_handle
 
 if TYPE_CHECKING:
     from ._device import Device
 
+Self = TypeVar("Self", bound="OwnedMemory")
 DL_CPU, DL_CUDA, DL_CUDA_HOST, DL_CUDA_MANAGED = 1, 2, 3, 13
 HOST_KINDS = ("pinned", "mapped", "managed", "pageable")
 # Streams that are never destroyed: the legacy and the per-thread default stream.
@@ -58,7 +60,7 @@ class Exports:
             )
 
 
-class Memory:
+class Memory(Unique):
     """Memory of a device or of the host. Base of all objects that have an address.
 
     `device`, `ptr` (the address), `nbytes`, `kind` ("device", "pinned", "mapped" or "managed"), `dtype` and
@@ -187,7 +189,7 @@ class Memory:
         with Exports.lock:
             for exports in self._exports_of():
                 exports.add(pin)
-        root._pins = [known for known in root._pins if known() is not None] + [weakref.ref(pin)]
+            root._pins = [known for known in root._pins if known() is not None] + [weakref.ref(pin)]
         return pin
 
     def _is_pinned(self) -> bool:
@@ -202,11 +204,12 @@ class Memory:
         """Host memory as a writable memoryview, once queued work on its stream is done."""
         if self.kind not in HOST_KINDS:
             raise BufferError("the host cannot access device memory; use copy_to, get or tobytes")
-        pin = self._pin()
+        with self._held():
+            pin = self._pin()
+            whole, start = self.nbytes, self.ptr
         self._wait()
-        whole = self.nbytes
-        raw = (ctypes.c_uint8 * whole).from_address(self.ptr) if whole else (ctypes.c_uint8 * 0)()
-        raw._pin = pin  # the view keeps the ctypes array, and the array keeps the pin
+        raw = (ctypes.c_uint8 * whole).from_address(start) if whole else (ctypes.c_uint8 * 0)()
+        raw._pin = pin  # type: ignore[attr-defined]  # the view keeps the ctypes array, and the array keeps the pin
         flat = memoryview(raw).cast("B")
         if self.dtype.format in ("", "B") and len(self.shape) == 1:
             return flat
@@ -419,6 +422,8 @@ class OwnedMemory(Memory):
     def ptr(self) -> int:  # type: ignore[override]
         if self._ptr is None:
             raise ValueError("this memory was freed")
+        if not self.device.is_open:
+            raise ValueError(f"this memory is gone: device {self.device.name} is closed")
         return self._ptr
 
     @property
@@ -433,9 +438,25 @@ class OwnedMemory(Memory):
         """Frees, and returns a status."""
         raise NotImplementedError
 
-    def _end(self, stream: Any) -> None:
-        """Frees the memory once. The pointer goes first: no second call may free it again."""
-        ptr, self._ptr = self._ptr, None
+    def _take(self, action: str) -> Optional[int]:
+        """Takes the address away, so that nobody else frees, moves or exports the memory. BufferError if it is
+        exported; None if it was freed."""
+        with Exports.lock:
+            if self._ptr is None:
+                return None
+            self._must_be_free(action)
+            ptr, self._ptr = self._ptr, None
+            return ptr
+
+    def _taken(self, action: str) -> int:
+        """As _take, but raises ValueError if the memory was freed."""
+        ptr = self._take(action)
+        if ptr is None:
+            raise ValueError("this memory was freed")
+        return ptr
+
+    def _end(self, ptr: Optional[int], stream: Any) -> None:
+        """Frees memory whose address was taken away."""
         if not ptr or not self.device.is_open:
             return
         try:
@@ -451,12 +472,9 @@ class OwnedMemory(Memory):
 
     def free(self, stream: Any = None) -> None:
         """Frees the memory. Work queued on `stream` (default: its own) may still use it. A second call is a no-op."""
-        if self._ptr is None:
-            return
-        self._must_be_free("free memory")
-        self._end(stream)
+        self._end(self._take("free memory"), stream)
 
-    def __enter__(self) -> Any:
+    def __enter__(self: Self) -> Self:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -466,13 +484,16 @@ class OwnedMemory(Memory):
         # acre frees nothing at exit, and the modules that this needs may be gone.
         if sys is None or sys.is_finalizing() or getattr(self, "_ptr", None) is None:
             return
+        ptr, self._ptr = self._ptr, None
         try:
-            self._end(None)
+            self._end(ptr, None)
         except Error:
             # A stream of another library that was destroyed before the memory, if the driver noticed it.
-            ptr, self._ptr = self._ptr, None
-            if ptr and lib().acre_device_sync(self.device.handle) == c.ACRE_OK:
+            self._ptr = None
+            if ptr and self.device.is_open and lib().acre_device_sync(self.device.handle) == c.ACRE_OK:
                 self._free(ptr, 0)
+        except ValueError:  # another thread has closed the device
+            pass
 
 
 class Allocation(OwnedMemory):
@@ -489,13 +510,12 @@ class Allocation(OwnedMemory):
 
     def resize(self, nbytes: int, stream: Any = None) -> None:
         """Resizes device memory and keeps its contents; the address may change."""
-        self._must_be_free("resize memory")
         p = ctypes.c_void_p()
-        status = lib().acre_mem_realloc(
-            self.device.handle, self.ptr or None, size(nbytes), stream_handle(stream), ctypes.byref(p)
-        )
+        device, length, handle = self.device.handle, size(nbytes), stream_handle(stream)
+        old = self._taken("resize memory")
+        status = lib().acre_mem_realloc(device, old or None, length, handle, ctypes.byref(p))
+        self._ptr, self._nbytes = (old, self._nbytes) if status else (p.value or 0, nbytes)
         check(status)
-        self._ptr, self._nbytes = p.value or 0, nbytes
 
     @property
     def device_ptr(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Optional
+from typing import Callable, Optional
 
 from ._closing import Closing
 from ._device import Device
@@ -39,13 +39,13 @@ class Handle(Closing):
 
     def close(self) -> None:
         """Destroys the object and frees its memory. A second call is a no-op."""
-        self._close(None, "")
+        self._close()
 
-    def _close(self, exports: Optional[Exports], what: str) -> None:
-        """Closes the object. BufferError, with what cannot be done, if there are exports."""
+    def _close(self, must_be_free: Callable[[], None] = lambda: None) -> None:
+        """Closes the object. `must_be_free` raises BufferError if there are exports."""
         with Exports.lock:
-            if exports is not None and self.is_open:
-                exports.must_be_none(what)
+            if self.is_open:
+                must_be_free()
             handle, self._handle = self._handle, None
         if handle is None or not self.device.is_open:
             return
@@ -61,5 +61,5 @@ class Handle(Closing):
             return
         try:
             Handle.close(self)
-        except Error:
+        except (Error, ValueError):  # or another thread has closed the device
             pass

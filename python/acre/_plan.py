@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+import threading
+import weakref
+from typing import Any, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _declarations as c
 from . import _native
 from ._device import Device
-from ._library import check, lib, make
+from ._closing import Unique
+from ._library import Error, check, lib, make
 from ._memory import Exports, Memory, OwnedMemory
 from ._object import Handle
 from ._pool import Pool
@@ -66,20 +70,40 @@ class PlanBuffer(Memory):
 
 
 class PlanBlock(OwnedMemory):
-    """A block that a plan allocated in a step."""
+    """A block that a plan allocated in a step. It ends with its step, unless keep=True."""
 
-    def __init__(self, plan: Plan, ptr: int, nbytes: int, place: str) -> None:
+    def __init__(self, plan: Plan, ptr: int, nbytes: int, place: str, keep: bool) -> None:
         super().__init__(plan.device, ptr, nbytes, "device" if place == "device" else plan.host_kind, plan._step_stream)
         self.plan = plan
+        self.keep = keep
+        plan._blocks.add(self)
+
+    @property
+    def ptr(self) -> int:  # type: ignore[override]
+        if not self.plan.is_open:
+            raise ValueError("this block has no memory any more: its plan is closed")
+        return OwnedMemory.ptr.fget(self)  # type: ignore[attr-defined]
 
     def _exports_of(self) -> List[Exports]:
         pools = [pool._exports for pool in self.plan._pools if pool is not None]
         return [*super()._exports_of(), self.plan._all_exports, *pools]
 
     def _free(self, ptr: int, stream: int) -> int:
-        if not self.plan.is_open:
+        """A plan frees in its steps. Outside of one, blocks of a pool are freed at once, others at the next step."""
+        plan = self.plan
+        if not plan.is_open:
             return c.ACRE_OK
-        return lib().acre_plan_free(self.plan.handle, ptr)
+        if plan._stepper == threading.get_ident():
+            return lib().acre_plan_free(plan.handle, ptr)
+        if lib().acre_free(ptr, stream) != c.ACRE_OK:
+            plan._late.append(ptr)
+        return c.ACRE_OK
+
+    def _end_with_plan(self) -> None:
+        """The plan is about to be destroyed. It does not free blocks of pools."""
+        ptr, self._ptr = self._ptr, None
+        if ptr:
+            lib().acre_free(ptr, self._last_stream())
 
 
 class _Exports(Memory):
@@ -97,6 +121,7 @@ class Plan(Handle):
     "mapped", "pageable"), deferred (want() queues, satisfy() places), device_pool and host_pool for loops.
 
     In a loop, `with plan.step(stream):` and plan.alloc() record the first step, and serve all later ones from it.
+    Blocks end with their step, or earlier by free(); those of alloc(keep=True) live on, and a pool serves them.
     """
 
     def __init__(
@@ -116,6 +141,9 @@ class Plan(Handle):
         self._pools = (device_pool, host_pool)  # keeps them alive
         self._round = 0
         self._step_stream: Any = None
+        self._stepper: Optional[int] = None  # the thread that is in a step
+        self._blocks: weakref.WeakSet = weakref.WeakSet()  # live blocks of steps
+        self._late: Deque[int] = collections.deque()  # freed outside of a step
         self._waiting: List[PlanBuffer] = []  # acre still writes their variables
         self._exports = _Exports(device, "device", None)
         self._exported = Exports()  # buffers, and blocks of steps
@@ -134,11 +162,13 @@ class Plan(Handle):
         self._handle = made.value
 
     def _destroy(self, handle: int) -> None:
+        for block in list(self._blocks):
+            block._end_with_plan()
         check(lib().acre_plan_destroy(handle))
 
     def close(self) -> None:
         """Destroys the plan and frees its memory. A second call is a no-op."""
-        self._close(self._exported, "close plan")
+        self._close(lambda: self._exported.must_be_none("close plan"))
 
     @property
     def _all_exports(self) -> Exports:
@@ -250,15 +280,18 @@ class Plan(Handle):
     def step(self, stream: Any = None) -> Step:
         """Begins a step of a loop whose memory is used by work of `stream`; `with` ends it."""
         check(lib().acre_plan_step_begin(self.handle, stream_handle(stream)))
-        self._step_stream = stream
+        self._step_stream, self._stepper = stream, threading.get_ident()
+        while self._late:
+            check(lib().acre_plan_free(self.handle, self._late.popleft()))
         return Step(self)
 
-    def alloc(self, nbytes: int, place: str = "device", *, alignment: int = 0) -> PlanBlock:
-        """Allocates a block in a step."""
+    def alloc(self, nbytes: int, place: str = "device", *, alignment: int = 0, keep: bool = False) -> PlanBlock:
+        """Allocates a block in a step. It is freed at the end of the step at the latest, unless keep=True, or unless
+        another library still uses it then."""
         p = ctypes.c_void_p()
         where, length, line = choice(place, PLACES, "place"), size(nbytes), size(alignment, "alignment")
         check(lib().acre_plan_alloc(self.handle, where, length, line, ctypes.byref(p)), report=True)
-        return PlanBlock(self, p.value or 0, length, place)
+        return PlanBlock(self, p.value or 0, length, place, bool(keep))
 
     @property
     def stats(self) -> Record:
@@ -268,17 +301,25 @@ class Plan(Handle):
         return record(stats)
 
 
-class Step:
+class Step(Unique):
     """A step of a loop, until end() or the end of `with`."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self._is_begun = plan, True
 
     def end(self) -> None:
-        """Ends the step. A second call is a no-op."""
-        if self._is_begun:
-            self._is_begun = False
-            check(lib().acre_plan_step_end(self.plan.handle))
+        """Frees the blocks of the step and ends it. A second call is a no-op."""
+        if not self._is_begun:
+            return
+        self._is_begun = False
+        for block in list(self.plan._blocks):
+            try:
+                if not block.keep:
+                    block.free()
+            except (BufferError, Error):  # it is freed when it is collected
+                pass
+        self.plan._stepper = None
+        check(lib().acre_plan_step_end(self.plan.handle))
 
     def __enter__(self) -> Plan:
         return self.plan

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import traceback
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from . import _declarations as c
 from . import _native
+from ._closing import Unique
 from ._device import Device, Event
 from ._library import check, lib, make
 from ._memory import Array, Exports, OwnedMemory
@@ -58,10 +60,12 @@ class Block(OwnedMemory):
 
     def free_after(self, event: Event) -> None:
         """Frees the block; any stream may reuse it once the event has completed."""
-        self._must_be_free("free memory")
         self._finish_consumers()
-        check(lib().acre_pool_free_after(self.pool.handle, self.ptr, event.handle))
-        self._ptr = None
+        pool, when = self.pool.handle, event.handle
+        ptr = self._taken("free memory")
+        status = lib().acre_pool_free_after(pool, ptr, when)
+        self._ptr = ptr if status else None
+        check(status)
 
     def _finish_consumers(self) -> None:
         """Before a free: work of the libraries that the block was exported to may still be in flight."""
@@ -74,12 +78,13 @@ class Block(OwnedMemory):
 
     def resize(self, nbytes: int, stream: Any = None) -> None:
         """Resizes the block and keeps its contents; the address may change."""
-        self._must_be_free("resize memory")
         p = ctypes.c_void_p()
         handle = stream_handle(self._stream if stream is None else stream)
-        status = lib().acre_pool_realloc(self.pool.handle, self.ptr or None, size(nbytes), handle, ctypes.byref(p))
+        pool, length = self.pool.handle, size(nbytes)
+        old = self._taken("resize memory")
+        status = lib().acre_pool_realloc(pool, old or None, length, handle, ctypes.byref(p))
+        self._ptr, self._nbytes = (old, self._nbytes) if status else (p.value or 0, nbytes)
         check(status, report=True)
-        self._ptr, self._nbytes = p.value or 0, nbytes
 
     @property
     def usable_nbytes(self) -> int:
@@ -97,7 +102,7 @@ class SpillableBlock(Block):
         return Brought(self, chosen)
 
 
-class Brought:
+class Brought(Unique):
     """A spillable block that stays on the device until end()."""
 
     def __init__(self, block: SpillableBlock, stream: Any) -> None:
@@ -177,7 +182,7 @@ class Pool(Handle):
         """Destroys the pool with all its blocks, and returns how many were still live. BufferError while an array,
         tensor or memoryview elsewhere uses one. No-op for a default pool."""
         if not self._is_default:
-            self._close(self._exported, "close pool")
+            self._close(lambda: self._exported.must_be_none("close pool"))
         return self.leaked
 
     @property
@@ -314,8 +319,8 @@ def _guarded(function: Callable[[int, int], Any]) -> Callable[..., int]:
     def call(_user: Any, _pool: Any, wanted: int, attempt: int) -> int:
         try:
             return 1 if function(wanted, attempt) else 0
-        except BaseException:  # pylint: disable=broad-except
-            sys.unraisablehook(_Unraisable(function))  # type: ignore[arg-type]
+        except BaseException as error:  # pylint: disable=broad-except
+            _report_ignored(function, error)
             return 0
 
     return call
@@ -324,6 +329,18 @@ def _guarded(function: Callable[[int, int], Any]) -> Callable[..., int]:
 class _Unraisable:
     """The argument of sys.unraisablehook."""
 
-    def __init__(self, culprit: Any) -> None:
-        self.exc_type, self.exc_value, self.exc_traceback = sys.exc_info()
+    def __init__(self, culprit: Any, error: BaseException) -> None:
+        self.exc_type, self.exc_value, self.exc_traceback = type(error), error, error.__traceback__
         self.err_msg, self.object = "Exception ignored in a callback of acre", culprit
+
+
+def _report_ignored(culprit: Any, error: BaseException) -> None:
+    """Tells a hook of the program about an exception, or prints it. Raises nothing."""
+    try:
+        if sys.unraisablehook is not sys.__unraisablehook__:  # Python's own accepts no other argument than its own
+            sys.unraisablehook(_Unraisable(culprit, error))  # type: ignore[arg-type]
+        elif sys.stderr is not None:
+            print(f"Exception ignored in a callback of acre: {culprit!r}", file=sys.stderr)
+            traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
+    except BaseException:  # pylint: disable=broad-except
+        pass

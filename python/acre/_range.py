@@ -9,7 +9,7 @@ from . import _declarations as c
 from . import _native
 from ._device import Device
 from ._library import check, lib, make
-from ._memory import Memory
+from ._memory import Exports, Memory
 from ._object import Handle
 from ._values import Record, record, size, stream_handle
 
@@ -91,9 +91,7 @@ class Range(Memory, Handle):
 
     def close(self) -> None:
         """Destroys the range and frees its memory and addresses. A second call is a no-op."""
-        if self._handle is not None:
-            self._must_be_free("free memory")
-        Handle.close(self)
+        self._close(lambda: self._must_be_free("free memory"))
 
     @property
     def ptr(self) -> int:  # type: ignore[override]
@@ -115,8 +113,9 @@ class Range(Memory, Handle):
     def decommit(self, offset: int, nbytes: int, stream: Any = None) -> None:
         """Takes the memory of pieces away. Work queued so far may still use it."""
         start, length = size(offset, "offset"), size(nbytes)
-        self._must_be_free("decommit memory")
-        check(lib().acre_range_decommit(self.handle, start, length, self._stream_of(stream)))
+        with Exports.lock:
+            self._must_be_free("decommit memory")
+            check(lib().acre_range_decommit(self.handle, start, length, self._stream_of(stream)))
 
     def record_use(self, stream: Any) -> None:
         """Records that work queued on another stream so far uses the range."""

@@ -88,9 +88,7 @@ class Import(Memory, Handle):
 
     def close(self) -> None:
         """Closes the import and unmaps its memory. A second call is a no-op."""
-        if self._handle is not None:
-            self._must_be_free("close the import")
-        Handle.close(self)
+        self._close(lambda: self._must_be_free("close the import"))
 
     def refresh(self, stream: Any = None) -> None:
         """Updates the import after the owner's memory grew or shrank; the address may change."""

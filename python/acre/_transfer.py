@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 from . import _declarations as c
+from ._closing import Unique
 from ._library import Error, check, lib
 from ._memory import Memory
-from ._values import count_of, size, stream_handle
+from ._values import DType, count_of, dtype, size, stream_handle
 
 if TYPE_CHECKING:
     from ._device import Device
@@ -40,6 +42,7 @@ _release = ctypes.pythonapi.PyBuffer_Release
 _release.argtypes = [ctypes.POINTER(_PyBuffer)]
 _release.restype = None
 _WRITABLE = 1
+LEGACY = 1  # the legacy default stream, in the interfaces of arrays
 
 
 class Place:
@@ -48,13 +51,16 @@ class Place:
     def __init__(self, operand: Any, writable: bool, what: str) -> None:
         self._view: Optional[_PyBuffer] = None
         self.nbytes: Optional[int] = None
+        self.stream: Optional[int] = None  # whose work the operand's owner has queued on it
         if isinstance(operand, Memory):
             operand._must_allow(writable)
             self.address, self.nbytes = operand.ptr, operand.nbytes
         elif isinstance(operand, int) and not isinstance(operand, bool):
             self.address = size(operand, what)
         elif hasattr(operand, "__cuda_array_interface__"):
-            self.address, self.nbytes = _of_interface(operand.__cuda_array_interface__, writable)
+            interface = operand.__cuda_array_interface__
+            self.address, self.nbytes = _of_interface(interface, writable)
+            self.stream = interface.get("stream")
         else:
             self._take_buffer(operand, writable, what)
 
@@ -68,6 +74,14 @@ class Place:
         self._view = view
         self.address, self.nbytes = view.buf or 0, view.len
 
+    def order(self, device: Device, stream: int) -> None:
+        """Makes a stream wait for the stream that the owner of an array has named."""
+        if self.stream is None or self.stream == (stream or LEGACY):
+            return
+        with device.event() as event:
+            event.record(self.stream)
+            check(lib().acre_stream_wait(device.handle, stream, event.handle))
+
     def __enter__(self) -> Place:
         return self
 
@@ -75,6 +89,33 @@ class Place:
         if self._view is not None:
             _release(ctypes.byref(self._view))
             self._view = None
+
+
+def type_of(operand: Any) -> Optional[DType]:
+    """The type of an operand's elements; None if it does not say, or has one that acre does not know."""
+    if isinstance(operand, Memory):
+        return operand.dtype
+    interface = getattr(operand, "__cuda_array_interface__", None)
+    try:
+        name = interface["typestr"] if interface is not None else _typestr(memoryview(operand).format)
+    except (TypeError, ValueError, BufferError):
+        return None
+    if name.startswith(">"):
+        raise TypeError(f"elements of type {name} have their bytes in the other order than the device")
+    try:
+        return dtype(name)
+    except TypeError:
+        return None
+
+
+def _typestr(format_: str) -> str:
+    """NumPy's name of a type of the module struct, as far as acre knows it."""
+    order, letter = ">" if format_[0] in ">!" else "<", format_[-1]
+    if format_[-2:-1] == "Z":
+        return f"{order}c{2 * struct.calcsize(letter)}"
+    kinds = {"?": "b", "efd": "f", "bhilqn": "i", "BHILQN": "u"}
+    kind = next((kind for letters, kind in kinds.items() if letter in letters), "V")
+    return f"{order}{kind}{struct.calcsize(letter)}" if kind != "V" else "V"
 
 
 def _of_interface(interface: dict, writable: bool) -> Tuple[int, int]:
@@ -91,8 +132,8 @@ def _length(nbytes: Optional[int], *places: Place) -> int:
     """The bytes to move: the given ones, which must fit, else those of the operands, which must agree."""
     known = [place.nbytes for place in places if place.nbytes is not None]
     if nbytes is None:
-        if not known:
-            raise TypeError("nbytes is required if all operands are addresses")
+        if len(known) < len(places):
+            raise TypeError("nbytes is required if an operand is an address")
         if min(known) != max(known):
             raise ValueError(f"operands of {max(known)} and {min(known)} bytes: give nbytes")
         return known[0]
@@ -106,6 +147,8 @@ def copy(device: Device, to: Any, source: Any, nbytes: Optional[int], stream: An
     handle = stream_handle(stream)
     with Place(to, True, "target") as target, Place(source, False, "source") as origin:
         length = _length(nbytes, target, origin)
+        for place in (target, origin):
+            place.order(device, handle)
         check(lib().acre_copy(device.handle, target.address, origin.address, length, handle))
 
 
@@ -119,6 +162,7 @@ def copy_2d(
             needed = step * (sizes[3] - 1) + sizes[2] if sizes[3] else 0
             if place.nbytes is not None and needed > place.nbytes:
                 raise ValueError(f"the rows need {needed} bytes, an operand has {place.nbytes}")
+            place.order(device, handle)
         status = lib().acre_copy_2d(
             device.handle, target.address, sizes[0], origin.address, sizes[1], sizes[2], sizes[3], handle
         )
@@ -130,10 +174,11 @@ def fill(device: Device, to: Any, value: int, nbytes: Optional[int], stream: Any
     byte = size(value, "value", 255)
     with Place(to, True, "target") as target:
         length = _length(nbytes, target)
+        target.order(device, handle)
         check(lib().acre_fill(device.handle, target.address, byte, length, handle))
 
 
-class Registration:
+class Registration(Unique):
     """A buffer of the program that is page-locked, so that copies run at full speed."""
 
     def __init__(self, device: Device, buffer: Any, portable: bool, read_only: bool) -> None:

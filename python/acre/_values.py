@@ -168,6 +168,8 @@ def dtype(value: Any) -> DType:
     """Returns the type of an element, from its name ("float32", "<f4"), or a type of NumPy or torch."""
     if isinstance(value, DType):
         return value
+    if getattr(value, "byteorder", "=") == ">":
+        raise TypeError(f"{value!r} has its bytes in the other order than the device")
     names = [value, getattr(value, "name", None), getattr(value, "__name__", None), str(value)]
     for name in names:
         if isinstance(name, str):

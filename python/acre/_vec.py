@@ -11,7 +11,7 @@ from ._device import Device
 from ._library import check, lib, make
 from ._memory import Memory
 from ._object import Handle
-from ._transfer import Place
+from ._transfer import Place, type_of
 from ._values import ACCESSES, KINDS, DType, Record, choice, dtype, record, size, stream_handle
 
 STRATEGIES = {
@@ -75,9 +75,7 @@ class Vec(Memory, Handle):
 
     def close(self) -> None:
         """Destroys the vec and frees its memory. A second call is a no-op."""
-        if self._handle is not None:
-            self._must_be_free("free memory")
-        Handle.close(self)
+        self._close(lambda: self._must_be_free("free memory"))
 
     def _held(self) -> Any:
         return self._lock
@@ -162,11 +160,20 @@ class Vec(Memory, Handle):
         with self._lock, Place(source, False, "source") as place:
             if place.nbytes is None:
                 raise TypeError("append takes memory or a buffer, not an address")
+            self._must_be_of_type(source)
             count, rest = divmod(place.nbytes, self._dtype.itemsize)
             if rest:
                 raise ValueError(f"{place.nbytes} bytes are not a whole number of {self._dtype.name}")
             self._may_grow_to(self.size + count)
-            check(lib().acre_vec_append(self.handle, place.address or None, count, self._stream_of(stream)))
+            handle = self._stream_of(stream)
+            place.order(self.device, handle)
+            check(lib().acre_vec_append(self.handle, place.address or None, count, handle))
+
+    def _must_be_of_type(self, source: Any) -> None:
+        """Raises TypeError if the source has elements of another type. Bytes may be anything."""
+        found = type_of(source)
+        if found is not None and "uint8" not in (found.name, self._dtype.name) and found != self._dtype:
+            raise TypeError(f"the source has elements of {found.name}, the vec has {self._dtype.name}; convert it first")
 
     def resize(self, count: int, stream: Any = None) -> None:
         """Sets the number of elements."""

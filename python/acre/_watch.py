@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import json
 import sys
@@ -28,7 +29,7 @@ def tag(name: str) -> Iterator[None]:
         nested = ", ".join(f'acre.tag("{part}")' for part in parts)
         detail = f'tag "{path.decode(errors="replace")}" has a "/", which separates nested tags: use `with {nested}:`'
         raise Error(c.ACRE_E_INVALID, "ACRE_E_INVALID", detail)
-    check(lib().acre_tag_push(path))
+    check(lib().acre_tag_push(path), memory=False)
     try:
         yield
     finally:
@@ -63,18 +64,27 @@ class Trace:
         bits = c.ACRE_TRACE_RING if ring else 0
         options = make(c.acre_trace_options, limit_bytes=size(limit_bytes, "limit_bytes"), flags=bits)
         check(lib().acre_trace_start(text(path, "path"), ctypes.byref(options)))
+        self._is_open = True
 
     def mark(self, said: str) -> None:
         """Writes a text into the trace."""
+        self._must_be_open()
         check(lib().acre_trace_mark(text(said, "text")))
 
     def flush(self) -> None:
         """Writes the trace to disk."""
+        self._must_be_open()
         check(lib().acre_trace_flush())
 
     def stop(self) -> None:
         """Ends the trace. A second call is a no-op."""
-        check(lib().acre_trace_stop())
+        is_open, self._is_open = self._is_open, False
+        if is_open:
+            check(lib().acre_trace_stop())
+
+    def _must_be_open(self) -> None:
+        if not self._is_open:
+            raise ValueError("this trace has ended")
 
     def __enter__(self) -> Trace:
         return self
@@ -112,6 +122,9 @@ def set_log(function: Optional[Callable[[str, str, str], Any]], level: str = "in
 
     callback = c.acre_log_fn(0) if function is None else c.acre_log_fn(call)
     check(lib().acre_log_set(callback, None, number))
+    if _log is None and function is not None:
+        # acre may log at exit, when the interpreter is gone.
+        atexit.register(lib().acre_log_set, c.acre_log_fn(0), None, c.ACRE_LOG_ERROR)
     _log = callback
 
 

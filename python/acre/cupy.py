@@ -23,7 +23,7 @@ from typing import Any, Callable, Dict, Optional, Union
 import cupy
 
 from . import _declarations as c
-from . import _library
+from . import _library, _values
 from ._library import Error, check, lib, make
 
 __all__ = ["OutOfMemory", "Pool", "record_use", "stats", "stop", "use"]
@@ -35,7 +35,7 @@ if not hasattr(_memory, "PythonFunctionAllocator"):
 _COUNTS = ("streams_with_blocks", "blocks_on_streams", "late_frees", "lost_frees")
 
 
-class OutOfMemory(_memory.OutOfMemoryError, _library.OutOfMemory):
+class OutOfMemory(_memory.OutOfMemoryError, _library.OutOfMemory):  # type: ignore[name-defined]
     """CuPy's OutOfMemoryError, with acre's report of what uses the memory."""
 
     def __init__(self, text: str, status: int = c.ACRE_E_DEVICE_MEMORY) -> None:
@@ -147,7 +147,7 @@ def _failure(status):
 
 # ---- streams ----
 
-_kept = {}  # (device, handle): the stream of live blocks, which must not be destroyed
+_kept: Dict[Any, Any] = {}  # (device, handle): the stream of live blocks, which must not be destroyed
 _kept_lock = threading.RLock()
 
 
@@ -323,9 +323,7 @@ class Pool:
             info = make(c.acre_device_info)
             check(lib().acre_device_get_info(device, ctypes.byref(info)))
             size = int(info.total_bytes * fraction)
-        if size is not None and size < 0:
-            raise ValueError(f"size {size} is negative")
-        check(lib().acre_pool_set_limits(pool, 0, size or 0))
+        check(lib().acre_pool_set_limits(pool, 0, _values.size(size or 0, "size")))
 
     def get_limit(self) -> int:
         """The limit of the current device in bytes; 0: none."""

@@ -70,8 +70,8 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
         if order not in ("wait", "stream"):
             raise ValueError(f'ACRE_NUMBA_ORDER is "{order}"; it must be "wait" or "stream"')
         self._waits = order == "wait"
-        self._live = {}  # address: a list with the bytes, which is also the block's identity
-        self._pending = collections.deque()  # freed by the program, not yet by the pool
+        self._live: Dict[Any, Any] = {}  # address: a list with the bytes, which is also the block's identity
+        self._pending: Any = collections.deque()  # freed by the program, not yet by the pool
         self._pending_bytes = 0
         self._deferred = 0  # nesting of defer_cleanup
         self._device = self._pool = None

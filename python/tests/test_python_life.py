@@ -236,7 +236,7 @@ def block_of_a_plan():
     global plan
     plan = device.plan(host_pool=pool)
     with plan.step():
-        return plan.alloc(4096, "host")
+        return plan.alloc(4096, "host", keep=True)
 memory = {memory}
 closed = {closed}
 view = {view}

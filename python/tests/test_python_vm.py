@@ -216,7 +216,6 @@ with acre.open("soft") as device:
 # Calls that Python has in another form.
 OTHER_FORMS = {
     "acre_alloc": "acre_pool_alloc of the default pool",
-    "acre_free": "acre_pool_free",
     "acre_copy_as": "acre_copy, which finds the direction",
     "acre_copy_sync": "acre_copy and acre_stream_sync",
     "acre_fill_sync": "acre_fill and acre_stream_sync",
