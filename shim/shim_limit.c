@@ -9,7 +9,8 @@
 
 enum { LIMIT_PITCH = 512 }; /* rows begin at multiples of this on all GPUs so far */
 
-struct limit_records acre__limit = {.lock = PTHREAD_MUTEX_INITIALIZER};
+struct limit_records acre__limit = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                    .tight = PTHREAD_MUTEX_INITIALIZER};
 
 static struct limit_block *block_of(struct acre__node *node) {
     return acre__tree_entry(node, struct limit_block, node);

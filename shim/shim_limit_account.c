@@ -148,17 +148,21 @@ static void account_explain(uint64_t bytes) {
                      acre__run_bytes(limit, all, SIZE));
 }
 
-int acre__limit_take(uint64_t bytes) {
+int acre__limit_squeeze(uint64_t bytes) {
     if (acre__limit_try(bytes))
         return 1;
     acre__limit_settle_pools(0);
     if (acre__limit_try(bytes))
         return 1;
     acre__limit_settle_pools(1);
-    if (acre__limit_try(bytes))
-        return 1;
-    account_explain(bytes);
-    return 0;
+    return acre__limit_try(bytes);
+}
+
+int acre__limit_take(uint64_t bytes) {
+    int is_taken = acre__limit_squeeze(bytes);
+    if (!is_taken)
+        account_explain(bytes);
+    return is_taken;
 }
 
 void acre__limit_force(uint64_t bytes) {
@@ -205,7 +209,7 @@ int acre__ledger_limit(struct ledger_limit *limit_out) {
 void acre__limit_forget(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     account.lock = fresh;
-    acre__limit.lock = fresh;
+    acre__limit.lock = acre__limit.tight = fresh;
     acre__limit.blocks = acre__limit.pools = acre__limit.arrays = (struct acre__tree){NULL, 0};
     acre__limit_forget_chunks();
     memset(acre__limit.graph_bytes, 0, sizeof acre__limit.graph_bytes);

@@ -15,6 +15,12 @@ struct limit_pool {
     struct acre__node node; /* key: handle */
     uint64_t held;          /* bytes charged, with `pending` */
     uint64_t pending;       /* bytes charged for calls in progress, which may make the pool grow */
+    uint64_t reserved;      /* what the driver said last */
+    uint64_t step;          /* it grows by multiples of this, as far as is known */
+    uint64_t begun;         /* calls that have begun */
+    unsigned calls;         /* of those, in progress */
+    uint64_t tight_most;    /* not 0: requests of this size made the pool grow beyond the limit */
+    int64_t tight_again_ms; /* until then; guarded by `tight`, as the line before */
     unsigned live;          /* blocks that are allocated */
     int is_host;            /* its memory does not count */
     int is_made;            /* by cuMemPoolCreate */
@@ -51,6 +57,7 @@ struct limit_array {
 
 struct limit_records {
     pthread_mutex_t lock;
+    pthread_mutex_t tight; /* of one call for which the limit has no reserve; before `lock` */
     struct acre__tree blocks, mappings, chunks, pools, arrays;
     uint64_t graph_bytes[LIMIT_DEVICES]; /* charged for graphs, by device */
     const struct acre__driver *inner;    /* set once, before any thread sees the table */
@@ -62,6 +69,8 @@ extern struct limit_records acre__limit;
 /* Charges bytes, and returns 1. If the limit is reached, idle memory of the driver's pools is
  * released first, as the driver does. Returns 0 after it has noted the reason for the report. */
 int acre__limit_take(uint64_t bytes);
+/* The same, but notes nothing. */
+int acre__limit_squeeze(uint64_t bytes);
 void acre__limit_give(uint64_t bytes);
 /* Charges bytes that the driver has reserved already, whatever the limit. */
 void acre__limit_force(uint64_t bytes);

@@ -61,6 +61,11 @@ check "the message comes once" test "$(grep -c 1024 "$err")" -eq 1
 limited -- "$cases" race
 expect_rc 0
 expect_out '^race: ok$'
+for lag in 0 20ms; do
+    run ACRE_SOFT_LAG=$lag timeout 60 "$acre" run --device soft --limit 64MiB -- "$cases" async
+    expect_rc 0
+    expect_out '^async: ok$'
+done
 limited -- "$cases" kill
 expect_rc 0
 expect_out '^kill: ok$'

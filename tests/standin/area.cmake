@@ -37,9 +37,9 @@ target_compile_definitions(watch_cases PRIVATE _GNU_SOURCE)
 target_link_libraries(watch_cases PRIVATE acre_flags ${CMAKE_DL_LIBS})
 
 # limit_cases.c is a program for `acre run --limit`.
-acre_test_program(limit_cases standin tests/standin/limit_cases.c)
+acre_test_program(limit_cases standin tests/standin/limit_cases.c shim/elf_find.c)
 set_target_properties(limit_cases PROPERTIES SKIP_BUILD_RPATH ON)
-target_include_directories(limit_cases PRIVATE report)
+target_include_directories(limit_cases PRIVATE report shim)
 
 # A libnvidia-ml.so.1 for limit_cases.
 add_library(fake_nvml SHARED tests/standin/fake_nvml.c)

@@ -2,6 +2,7 @@
  * named by its first argument. Exit status 9 after a failed check, which it prints. */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,6 +16,7 @@
 
 #include <cuda.h>
 
+#include "elf_find.h"
 #include "limit_file.h"
 
 static const size_t MIB = (size_t)1 << 20;
@@ -597,6 +599,83 @@ static void do_kill(void) {
         do_fill();
 }
 
+/* ---- what the driver says ---- */
+
+/* The driver's own functions: the program's calls show the limit. */
+static int driver_look(struct dl_phdr_info *info, size_t bytes, void *found) {
+    struct link_map map = {.l_addr = info->dlpi_addr};
+    (void)bytes;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            map.l_ld = (ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    if (!map.l_ld || !acre__elf_has_soname(&map, "libcuda.so.1"))
+        return 0;
+    void *function = acre__elf_find(&map, "cuMemGetInfo_v2");
+    memcpy(found, &function, sizeof function);
+    return function != NULL;
+}
+
+static uint64_t driver_used(void) {
+    static CUresult (*info)(size_t *, size_t *);
+    size_t left = 0, total = 0;
+    if (!info)
+        NEED(dl_iterate_phdr(driver_look, &info));
+    OK(info(&left, &total));
+    return total - left;
+}
+
+static _Atomic uint64_t driver_most;
+static void *driver_watch(void *nothing) {
+    enter();
+    while (!atomic_load(&check_is_over)) {
+        uint64_t now = driver_used();
+        if (now > atomic_load(&driver_most))
+            atomic_store(&driver_most, now);
+    }
+    return nothing;
+}
+
+enum { ASYNC_THREADS = 16, ASYNC_ROUNDS = 400, ASYNC_LIVE = 8 };
+
+static void *async_thread(void *number) {
+    unsigned seed = (unsigned)(uintptr_t)number + 1;
+    CUdeviceptr live[ASYNC_LIVE] = {0};
+    CUstream stream;
+    enter();
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < ASYNC_ROUNDS + ASYNC_LIVE; i++) {
+        CUdeviceptr *block = &live[i < ASYNC_ROUNDS ? rand_r(&seed) % ASYNC_LIVE : i % ASYNC_LIVE];
+        if (*block) {
+            OK(cuMemFreeAsync(*block, stream));
+            *block = 0;
+        } else if (i < ASYNC_ROUNDS) {
+            CUresult result = cuMemAllocAsync(block, 3 * MIB - 1, stream);
+            NEED(!result || result == CUDA_ERROR_OUT_OF_MEMORY);
+            *block = result ? 0 : *block;
+        }
+    }
+    OK(cuStreamSynchronize(stream));
+    OK(cuStreamDestroy(stream));
+    return NULL;
+}
+
+/* Threads that allocate from one pool beyond the limit. Others' frees are in flight, so the pool
+ * grows although it has idle memory. */
+static void do_async(void) {
+    pthread_t threads[ASYNC_THREADS], watcher;
+    enter();
+    NEED(!pthread_create(&watcher, NULL, driver_watch, NULL));
+    for (uintptr_t i = 0; i < ASYNC_THREADS; i++)
+        NEED(!pthread_create(&threads[i], NULL, async_thread, (void *)i));
+    for (int i = 0; i < ASYNC_THREADS; i++)
+        NEED(!pthread_join(threads[i], NULL));
+    atomic_store(&check_is_over, 1);
+    NEED(!pthread_join(watcher, NULL));
+    printf("the driver used at most %llu of %llu\n", (unsigned long long)atomic_load(&driver_most),
+           (unsigned long long)limit());
+    NEED(driver_most > limit() / 2 && driver_most <= limit());
+}
+
 /* ---- a program that a script controls ---- */
 
 /* Lines on standard input: alloc BYTES, free, info, wait (for a change of the limit). */
@@ -634,7 +713,8 @@ int main(int argc, char **argv) {
                 {"fork-exec", do_fork_exec}, {"each", do_each},
                 {"race", do_race},           {"each-other", do_each_other},
                 {"owner", do_owner},         {"nvml", do_nvml},
-                {"kill", do_kill},           {"shell", do_shell}};
+                {"kill", do_kill},           {"shell", do_shell},
+                {"async", do_async}};
     self = argv[0];
     open_file();
     if (argc > 2) {
