@@ -13,11 +13,13 @@
  * the tool can still report after the program has crashed, and keeps the files that the processes
  * share. */
 #include <errno.h>
+#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -370,8 +372,8 @@ static error_t run_parse(int key, char *arg, struct argp_state *state) {
         args->limit_all = true;
         return 0;
     case RUN_KEY_TRACE:
-        if (write_is_stdout(arg)) {
-            argp_error(state, "--trace takes a file, not standard output");
+        if (write_is_stdout(arg) || !*arg) {
+            argp_error(state, "--trace takes a file, not '%s'", arg);
         }
         args->trace = arg;
         return 0;
@@ -544,10 +546,20 @@ static void run_set_environment(const struct run_args *args) {
     }
 }
 
+/* Empties an earlier trace: the program may end before it writes a new one. */
+static void run_empty_trace(const struct run_args *args) {
+    char *program = elf_program_path(args->program[0]);
+    if (args->trace && program && truncate(args->trace, 0) != 0 && errno != ENOENT) {
+        cli_say("cannot write %s: %s", args->trace, strerror(errno));
+    }
+    free(program);
+}
+
 /* Replaces this process by the program. Returns an exit code if that fails. */
 static int run_start(const void *user) {
     const struct run_args *args = user;
     run_set_environment(args);
+    run_empty_trace(args);
     execvp(args->program[0], args->program);
     int error = errno;
     cli_say("cannot run %.200s: %s", args->program[0], strerror(error));
@@ -625,17 +637,44 @@ static int run_program(struct run_args *args) {
     return code;
 }
 
+/* Returns why the library could not write a trace to an existing file; NULL if it can. */
+static const char *run_refuse_trace(const char *path) {
+    struct stat old;
+    const char *why = NULL;
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        return errno == ENOENT ? NULL : strerror(errno);
+    }
+    if (fstat(fd, &old) != 0 || !S_ISREG(old.st_mode)) {
+        why = "it is not a regular file";
+    } else if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        why = "another program is writing a trace to it";
+    }
+    close(fd);
+    return why;
+}
+
 /* The library replaces traces and empty files only. Returns an exit code. */
 static int run_check_trace(const struct run_args *args) {
-    struct stat old;
     struct write_file trace = {.path = args->trace, .kind = WRITE_RECORDING, .force = args->force};
     int code = write_check(&trace);
-    if (code == CLI_OK && args->force && stat(args->trace, &old) == 0 && S_ISREG(old.st_mode) &&
-        truncate(args->trace, 0) != 0) {
-        cli_say("cannot write %s: %s", args->trace, strerror(errno));
-        return CLI_CANNOT;
+    const char *why = code == CLI_OK ? run_refuse_trace(args->trace) : NULL;
+    if (why) {
+        cli_say("cannot write %s: %s", args->trace, why);
+        code = CLI_CANNOT;
     }
     return code;
+}
+
+/* A limit within a limit would have to count in both. Returns an exit code. */
+static int run_check_limit(const struct run_args *args) {
+    const char *outer = getenv("ACRE_RUN");
+    if (!args->limit || !outer || !strstr(outer, ",limit=")) {
+        return CLI_OK;
+    }
+    cli_say("this runs under 'acre run --limit' already, and a limit within a limit is not "
+            "supported: leave --limit out, or change the limit with 'acre limit PID SIZE'");
+    return CLI_CANNOT;
 }
 
 int cmd_run(int argc, char **argv) {
@@ -662,7 +701,8 @@ int cmd_run(int argc, char **argv) {
                 "not see them (programs that it starts do); link it dynamically",
                 args.program[0]);
     }
-    int code = args.trace ? run_check_trace(&args) : CLI_OK;
+    int code = run_check_limit(&args);
+    code = code == CLI_OK && args.trace ? run_check_trace(&args) : code;
     code = code == CLI_OK ? run_choose_libraries(&args) : code;
     code = code == CLI_OK ? run_program(&args) : code;
     free(args.shim);

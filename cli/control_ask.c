@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -169,6 +170,28 @@ static void ask_explain(const struct ask *ask) {
     }
 }
 
+/* Returns the program that an `acre run` with a report or a limit has started; 0 if the process is
+ * something else. */
+static long ask_program_of(long pid) {
+    char path[64];
+    struct stat its, own;
+    long child = 0;
+    snprintf(path, sizeof path, "/proc/%ld/exe", pid);
+    if (stat(path, &its) != 0 || stat("/proc/self/exe", &own) != 0 || its.st_ino != own.st_ino ||
+        its.st_dev != own.st_dev) {
+        return 0;
+    }
+    snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", pid, pid);
+    FILE *in = fopen(path, "re");
+    if (in) {
+        if (fscanf(in, "%ld", &child) != 1) {
+            child = 0;
+        }
+        (void)fclose(in);
+    }
+    return child;
+}
+
 /* Asks all sockets of the process. */
 static bool ask_folders(struct ask *ask) {
     char path[ACRE__PATH_BYTES];
@@ -176,8 +199,14 @@ static bool ask_folders(struct ask *ask) {
         snprintf(ask->error, sizeof ask->error, "the request is too long");
         return false;
     }
-    for (unsigned i = 0; acre__publish_folder(i, path); i++) {
-        ask_folder(ask, path);
+    for (long pid = ask->pid; pid > 0; pid = ask_program_of(pid)) {
+        ask->pid = pid;
+        for (unsigned i = 0; acre__publish_folder(i, path); i++) {
+            ask_folder(ask, path);
+        }
+        if (ask->has_answer || ask->error[0] || (ask->all && ask->all->refused)) {
+            break;
+        }
     }
     return ask->has_answer;
 }

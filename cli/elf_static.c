@@ -68,20 +68,29 @@ static bool elf_can_start(const char *path) {
     return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
 }
 
-bool elf_is_static_program(const char *program) {
+char *elf_program_path(const char *program) {
     const char *folders = getenv("PATH");
     if (strchr(program, '/')) {
-        return elf_is_static(program);
+        return elf_can_start(program) ? cli_format("%s", program) : NULL;
     }
     for (folders = folders ? folders : "/bin:/usr/bin";; folders++) {
         size_t length = strcspn(folders, ":");
         char *path =
             cli_format("%.*s/%s", length ? (int)length : 1, length ? folders : ".", program);
-        bool is_there = elf_can_start(path), is_static = is_there && elf_is_static(path);
+        if (elf_can_start(path)) {
+            return path;
+        }
         free(path);
         folders += length;
-        if (is_there || !*folders) {
-            return is_static;
+        if (!*folders) {
+            return NULL;
         }
     }
+}
+
+bool elf_is_static_program(const char *program) {
+    char *path = elf_program_path(program);
+    bool is_static = path && elf_is_static(path);
+    free(path);
+    return is_static;
 }

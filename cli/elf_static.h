@@ -9,6 +9,9 @@
  * such as scripts. */
 bool elf_is_static(const char *path);
 
+/* Returns the file that execvp would start, which the caller frees; NULL if there is none. */
+char *elf_program_path(const char *program);
+
 /* Whether a program is linked statically, so that no loader preloads libraries for it. Searches
  * PATH as execvp does. */
 bool elf_is_static_program(const char *program);

@@ -254,6 +254,18 @@ static bool watch_is_over(int64_t pid) {
     return state && state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X');
 }
 
+/* Returns true if the process has a later chunk: it has called exec since. */
+static bool watch_has_gone_on(const struct run_watch *watch, uint32_t chunk, int64_t pid) {
+    struct run_collection run;
+    while ((chunk = acre__run_next(watch->base, chunk))) {
+        acre__run_peek(watch->base, chunk, &run);
+        if (run.pid == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Describes how a process without a report ended: "_exit", or "SIGABRT". */
 static void watch_end(bool is_program, int status, char end[32]) {
     const char *name = is_program && WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL;
@@ -280,7 +292,12 @@ static void watch_print(const struct run_watch *watch, const struct run_collecti
         free(text);
         return;
     }
-    if (strcmp(end, "_exit") == 0) {
+    if (run->state & RUN_PROCESS_LEFT) {
+        cli_say("process %lld, %s, left its report to acre run:", (long long)run->pid,
+                run->program);
+    } else if (strcmp(end, "exec") == 0) {
+        cli_say("%s called exec:", run->program);
+    } else if (strcmp(end, "_exit") == 0) {
         cli_say("%s ended without its exit handlers (_exit, quick_exit or exec)", run->program);
     } else if (strncmp(end, "SIG", 3) == 0) {
         cli_say("%s was killed by %s", run->program, end);
@@ -321,12 +338,17 @@ static int watch_report(const struct run_watch *watch, uint32_t chunk, pid_t chi
     }
     acre__run_collect(watch->base, chunk, &run);
     int code = acre__run_found(&run, watch->wants) ? CLI_FINDING : CLI_OK;
-    watch_end(is_program, status, end);
+    if (watch_has_gone_on(watch, chunk, run.pid)) {
+        snprintf(end, sizeof end, "exec");
+    } else {
+        watch_end(is_program, status, end);
+    }
     if (run.state & RUN_PROCESS_FAILED && !run.counts[RUN_KIND_COUNT].made) {
         cli_say("%s could not use CUDA", run.program);
         code = CLI_CANNOT;
     } else if (run.state & RUN_PROCESS_USED || run.call_rows ||
-               (is_program && !(strcmp(end, "_exit") == 0 && watch_is_used(watch)))) {
+               (is_program && strcmp(end, "exec") != 0 &&
+                !(strcmp(end, "_exit") == 0 && watch_is_used(watch)))) {
         /* A shell that started the program, or became it, is not reported. */
         watch_print(watch, &run, end);
     }

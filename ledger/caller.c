@@ -138,6 +138,6 @@ LEDGER_EXPORT void acre_ledger_say_once(const char *key, const char *format, ...
     va_end(arguments);
     pthread_mutex_lock(&said.lock);
     if (said_is_new(key))
-        fprintf(stderr, "acre: %s\n", line);
+        acre__ledger_say("%s", line);
     pthread_mutex_unlock(&said.lock);
 }

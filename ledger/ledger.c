@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Number of freed entries that are kept, to identify a use after free. */
 enum { LEDGER_FREED = 256 };
@@ -450,6 +451,16 @@ int acre__ledger_find(uint64_t address, struct ledger_entry *out) {
         *out = *entry;
     pthread_mutex_unlock(&ledger.lock);
     return entry != NULL;
+}
+
+int acre__ledger_is_free(void) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    if (pthread_mutex_timedlock(&ledger.lock, &until) != 0)
+        return 0;
+    pthread_mutex_unlock(&ledger.lock);
+    return 1;
 }
 
 struct run_count acre__ledger_count(enum run_kind kind) {

@@ -53,6 +53,8 @@ struct ledger_row {
  * (`others`; 0 with --limit-each), and what is left. */
 struct ledger_limit {
     uint64_t limit, own, others, left;
+    uint64_t refused, refused_bytes; /* calls of the program, and the bytes of the last one */
+    int is_each;                     /* others have limits of their own */
 };
 
 /* ---- what the library that contains the ledger provides ---- */
@@ -61,15 +63,28 @@ struct ledger_limit {
 const struct acre__driver *acre__ledger_driver(void);
 /* Returns 1 once cuInit has succeeded in this process. */
 int acre__ledger_is_used(void);
+/* Returns 1 if the program has called cuInit, whatever it returned. */
+int acre__ledger_is_called(void);
 /* Returns 1 if the program has loaded a driver whose calls the library would have to see. */
 int acre__ledger_is_driver_loaded(void);
-/* Returns 1 if the process has another driver, whose calls the library cannot see. */
-int acre__ledger_has_second_driver(void);
+/* Returns 1 if that driver is initialised: somebody has called cuInit. */
+int acre__ledger_is_driver_initialised(void);
+/* Returns 1 if the process has another driver, whose calls the library cannot see: in a namespace
+ * of its own, or, with *is_in_base 1, in the program's. */
+int acre__ledger_has_second_driver(int *is_in_base);
 /* Returns 1 if the program cannot use CUDA here; a message has said why. */
 int acre__ledger_has_failed(void);
 /* 1 in the shim, which watches a driver that the program has; 0 in a stand-in, which is the driver.
  * The word `watch` in ACRE_RUN says which of the two reports. */
 extern const int acre__ledger_watches;
+/* Returns 1 if descriptor 2 is what it was when the process began. If the program has closed it, it
+ * may have opened a file of its own there, which must not get acre's messages. */
+int acre__ledger_has_stderr(void);
+/* Prints a line to stderr, after "acre: ", unless that is a file of the program's own. */
+__attribute__((format(printf, 1, 2))) void acre__ledger_say(const char *format, ...);
+/* Returns 1 if no thread holds the ledger's lock, or none for long: a signal handler that has
+ * interrupted one of its functions must not use the others. */
+int acre__ledger_is_free(void);
 /* Gets the memory limit of this process. Returns 0 if there is none. */
 int acre__ledger_limit(struct ledger_limit *limit_out);
 /* Returns the process of the program that `acre run` has started. */

@@ -258,12 +258,13 @@ static int print_limit(FILE *out, const struct ledger_request *request) {
     char all[OOM_TEXT], own[OOM_TEXT], others[OOM_TEXT], left[OOM_TEXT];
     if (!acre__ledger_limit(&at))
         return 0;
-    fprintf(out,
-            "acre: limit %s: this process has %s, others have %s, %s left; 'acre limit %ld SIZE' "
-            "changes it\n",
-            acre__run_bytes(at.limit, all, OOM_TEXT), acre__run_bytes(at.own, own, OOM_TEXT),
-            acre__run_bytes(at.others, others, OOM_TEXT), acre__run_bytes(at.left, left, OOM_TEXT),
-            (long)getpid());
+    fprintf(out, "acre: limit %s%s: this process has %s, ",
+            acre__run_bytes(at.limit, all, OOM_TEXT), at.is_each ? " for each process" : "",
+            acre__run_bytes(at.own, own, OOM_TEXT));
+    if (!at.is_each)
+        fprintf(out, "others have %s, ", acre__run_bytes(at.others, others, OOM_TEXT));
+    fprintf(out, "%s left; 'acre limit %ld SIZE' changes it\n",
+            acre__run_bytes(at.left, left, OOM_TEXT), (long)getpid());
     return request->bytes > at.left;
 }
 
@@ -307,7 +308,8 @@ void acre__oom_report(const struct acre_ledger_caller *caller,
             print_card(out, card, request);
         if (number == OOM_REPORTS)
             fputs("acre: further out-of-memory errors are not reported\n", out);
-        if (fclose(out) == 0) /* one write, so that lines of several threads do not mix */
+        /* One write, so that lines of several threads do not mix. */
+        if (fclose(out) == 0 && acre__ledger_has_stderr())
             (void)fwrite(text, 1, length, stderr);
     }
     free(text);

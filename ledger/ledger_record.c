@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -444,6 +445,23 @@ void acre__record_state(uint32_t state) {
 }
 
 /* ---- the report ---- */
+
+int acre__record_is_free(void) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    if (pthread_mutex_timedlock(&record.lock, &until) != 0)
+        return 0;
+    pthread_mutex_unlock(&record.lock);
+    return 1;
+}
+
+/* Without the lock, which an interrupted function may hold. */
+void acre__record_leave(void) {
+    if (record.file && record.process)
+        atomic_fetch_or_explicit(&chunk_head(record.process)->state, RUN_PROCESS_LEFT,
+                                 memory_order_relaxed);
+}
 
 void acre__record_end(void) {
     pthread_mutex_lock(&record.lock);

@@ -54,6 +54,11 @@ void acre__record_copied(uint64_t copied_bytes);
 /* Sets bits of enum run_process_state. */
 void acre__record_state(uint32_t state);
 
+/* Returns 1 if no thread holds the lock of the records, or none for long. */
+int acre__record_is_free(void);
+/* Leaves the report of this process to the tool. */
+void acre__record_leave(void);
+
 /* Notes that this process needs no report. */
 void acre__record_end(void);
 /* Prints the report of this process to `out`, or as JSON if `wants` has RUN_WANT_JSON. Returns the

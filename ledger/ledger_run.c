@@ -26,12 +26,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "acre.h"
@@ -40,7 +43,7 @@
 #include "ledger.h"
 #include "ledger_oom.h"
 
-enum { RUN_PATH_BYTES = 64, RUN_LINE = 1024, RUN_PLACE = 256 };
+enum { RUN_PATH_BYTES = 64, RUN_LINE = 1024, RUN_PLACE = 256, RUN_SIZE = 32 };
 
 static struct {
     pid_t program, begun;     /* `begun`: this process, unless it is a forked child of that one */
@@ -48,6 +51,8 @@ static struct {
     int is_recorded;          /* a report was requested */
     int is_limited;           /* by the shim */
     int says_unused;          /* the other library, if there is one, does not */
+    _Atomic int has_forked;   /* a child may use CUDA */
+    struct stat stderr_was;   /* at the start; st_ino 0: not open */
     long children;            /* run_children() at the start: `acre run` may have had some */
     int is_preloaded_driver;  /* a stand-in, which every process has */
     char out[RUN_PATH_BYTES]; /* path for JSON; empty: stderr */
@@ -165,30 +170,78 @@ static long run_children(void) {
     return getrusage(RUSAGE_CHILDREN, &usage) == 0 ? usage.ru_minflt : 0;
 }
 
+static void run_note_fork(void) {
+    atomic_store_explicit(&run.has_forked, 1, memory_order_relaxed);
+}
+
+/* Returns 1 if no other process can have used CUDA in the program's place. */
+static int run_was_alone(void) {
+    return !atomic_load_explicit(&run.has_forked, memory_order_relaxed) &&
+           run_children() == run.children;
+}
+
+/* Returns 1 if somebody has initialised the driver behind acre's back. */
+static int run_has_gone_around(void) {
+    return !run.is_preloaded_driver && acre__ledger_is_driver_loaded() &&
+           acre__ledger_is_driver_initialised();
+}
+
 /* Says that acre has not seen calls of CUDA, or none of a part of the program. */
 static void run_say_unseen(int is_program, int is_used) {
     const char *name = program_invocation_short_name;
     const char *limit = run.is_limited ? "; its memory is not limited" : "";
-    int is_loaded = !run.is_preloaded_driver && acre__ledger_is_driver_loaded();
-    if (getpid() == run.begun && (run.is_limited || run.wants || !is_used) &&
-        acre__ledger_has_second_driver())
-        fprintf(stderr,
-                "acre: %s has loaded a libcuda.so.1 in a namespace of its own (dlmopen), whose "
-                "calls acre does not see%s\n",
-                name, limit);
-    else if (!is_used && is_loaded && (is_program || (run.is_limited && getpid() == run.begun)))
+    int is_first = getpid() == run.begun, is_in_base = 0;
+    int is_called = is_used || acre__ledger_is_called();
+    if (is_first && (run.is_limited || run.wants || !is_used) &&
+        acre__ledger_has_second_driver(&is_in_base))
+        fprintf(stderr, "acre: %s has loaded a %s, whose calls acre does not see%s\n", name,
+                is_in_base ? "second libcuda.so.1"
+                           : "libcuda.so.1 in a namespace of its own (dlmopen)",
+                limit);
+    else if (!is_called && (is_program || (run.is_limited && is_first)) && run_has_gone_around())
         fprintf(stderr,
                 "acre: %s has loaded libcuda.so.1, but acre saw no call of cuInit%s; 'acre doctor "
                 "-- PROGRAM' looks for the reason\n",
                 name, limit);
-    else if (!is_used && !is_loaded && is_program && run.says_unused &&
-             (run.wants || run_children() == run.children))
+    else if (!is_called && is_program && run.says_unused && (run.wants || run_was_alone()))
         fprintf(stderr, "acre: %s has not used CUDA\n", name);
+}
+
+/* Says what the limit has refused, unless a report lists it. */
+static void run_say_refused(void) {
+    struct ledger_limit at;
+    char limit[RUN_SIZE], last[RUN_SIZE];
+    if (!run.is_limited || run.wants & RUN_WANT_ERRORS || !acre__ledger_limit(&at) || !at.refused)
+        return;
+    fprintf(stderr, "acre: %s: the limit of %s refused %" PRIu64 " request%s, the last one of %s\n",
+            program_invocation_short_name, acre__run_bytes(at.limit, limit, RUN_SIZE), at.refused,
+            at.refused == 1 ? "" : "s", acre__run_bytes(at.refused_bytes, last, RUN_SIZE));
+}
+
+int acre__ledger_has_stderr(void) {
+    struct stat now;
+    return run.stderr_was.st_ino && fstat(STDERR_FILENO, &now) == 0 &&
+           now.st_dev == run.stderr_was.st_dev && now.st_ino == run.stderr_was.st_ino;
+}
+
+void acre__ledger_say(const char *format, ...) {
+    char line[RUN_LINE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (acre__ledger_has_stderr())
+        fprintf(stderr, "acre: %s\n", line);
 }
 
 /* Runs after the exit handlers of the program and of its libraries, which may free memory. */
 static void run_at_exit(int code, void *nothing) {
     (void)nothing;
+    /* Then the tool reports. A signal handler that exits may have interrupted the ledger. */
+    if (!acre__ledger_is_free() || !acre__record_is_free() || !acre__ledger_has_stderr()) {
+        acre__record_leave();
+        return;
+    }
     int is_program = getpid() == run.program, is_void = run_is_void();
     int is_used = acre__ledger_is_used() || acre__ledger_count(RUN_OPENED).made;
     int is_refused = acre__record_has_refusals() && (is_program || run.wants & RUN_WANT_ERRORS);
@@ -196,6 +249,7 @@ static void run_at_exit(int code, void *nothing) {
         fprintf(stderr, "acre: %s could not use CUDA\n", program_invocation_short_name);
     else
         run_say_unseen(is_program, is_used);
+    run_say_refused();
     if (is_void || !is_used) /* "everything was freed" would prove nothing */
         run.wants &= ~(unsigned)(RUN_WANT_LEAKS | RUN_WANT_STATS);
     uint64_t wrong = is_used || is_refused ? run_report(is_program) : 0;
@@ -272,13 +326,28 @@ static int run_has_word(const char *words, const char *word) {
     return end && (*end == ',' || *end == '\0');
 }
 
-const char *acre__ledger_word(const char *word) {
+static char *run_first_words;
+
+static void run_copy_words(void) {
     const char *words = acre__config_string(ACRE__CONFIG_RUN);
+    run_first_words = words ? strdup(words) : NULL;
+}
+
+/* Returns the words with which the process began, or NULL: the program may change its environment
+ * later. */
+static const char *run_words(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, run_copy_words);
+    return run_first_words;
+}
+
+const char *acre__ledger_word(const char *word) {
+    const char *words = run_words();
     return words ? run_find_word(words, word) : NULL;
 }
 
 int acre__ledger_program(void) {
-    const char *words = acre__config_string(ACRE__CONFIG_RUN);
+    const char *words = run_words();
     return words ? (int)strtol(words, NULL, 10) : 0;
 }
 
@@ -308,9 +377,12 @@ static void run_begin_records(const char *words) {
 }
 
 __attribute__((constructor)) static void run_begin(void) {
-    const char *words = acre__config_string(ACRE__CONFIG_RUN);
+    const char *words = run_words();
+    if (fstat(STDERR_FILENO, &run.stderr_was) != 0)
+        run.stderr_was.st_ino = 0;
     if (!words)
         return;
+    (void)pthread_atfork(run_note_fork, NULL, NULL);
     int is_soft = run_has_word(words, "soft");
     int is_reporter = run_has_word(words, "watch") == acre__ledger_watches;
     run.program = (pid_t)strtol(words, NULL, 10);

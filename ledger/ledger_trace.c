@@ -52,7 +52,7 @@ void acre__ledger_trace_begin(int is_recorded) {
         return;
     acre_status status = acre_trace_start(path, NULL);
     if (status) {
-        fprintf(stderr, "acre: no trace: %s\n", acre_last_detail());
+        acre__ledger_say("no trace: %s", acre_last_detail());
         return;
     }
     for (int i = 0; i < RUN_KIND_COUNT; i++)

@@ -1,5 +1,5 @@
-/* See limit_file.h. The lock is held for a few instructions; only a request that would be refused
- * holds it while it reads /proc. */
+/* See limit_file.h. The lock is held for a few instructions, and never while /proc is read: a
+ * process that is stopped meanwhile (SIGSTOP) would stop all others. */
 #include "limit_file.h"
 
 #include <errno.h>
@@ -103,16 +103,6 @@ static void limit_drop(struct limit_file *file, struct limit_slot *slot) {
     atomic_store_explicit(&slot->pid, 0, memory_order_relaxed);
 }
 
-static void limit_reclaim(struct limit_file *file) {
-    int64_t self = limit_self();
-    for (int i = 0; i < LIMIT_SLOTS; i++) {
-        struct limit_slot *slot = &file->slots[i];
-        int64_t pid = atomic_load_explicit(&slot->pid, memory_order_relaxed);
-        if (pid && pid != self && acre__limit_has_ended(slot))
-            limit_drop(file, slot);
-    }
-}
-
 static uint64_t limit_left(const struct limit_file *file, const struct limit_slot *slot) {
     const _Atomic uint64_t *used = file->flags & LIMIT_EACH ? &slot->used : &file->used;
     return limit_above_zero(limit_load(&file->limit), limit_load(used));
@@ -125,6 +115,26 @@ static int limit_index(const struct limit_file *file, int64_t pid) {
             return i;
     }
     return -1;
+}
+
+/* ---- without the lock ---- */
+
+/* Frees the slots of processes that have ended. */
+static void limit_reclaim(struct limit_file *file) {
+    int64_t self = limit_self();
+    for (int i = 0; i < LIMIT_SLOTS; i++) {
+        struct limit_slot *slot = &file->slots[i];
+        int64_t pid = atomic_load_explicit(&slot->pid, memory_order_relaxed);
+        uint64_t start = limit_load(&slot->start);
+        if (!pid || pid == self || !acre__limit_has_ended(slot))
+            continue;
+        limit_lock(file);
+        /* Another process may have got the slot since. */
+        if (atomic_load_explicit(&slot->pid, memory_order_relaxed) == pid &&
+            limit_load(&slot->start) == start)
+            limit_drop(file, slot);
+        limit_unlock(file);
+    }
 }
 
 /* ---- the file ---- */
@@ -155,16 +165,14 @@ void acre__limit_set(struct limit_file *file, uint64_t limit) {
 struct limit_slot *acre__limit_enter(struct limit_file *file) {
     int64_t pid = limit_self();
     uint64_t start = limit_start_of(pid);
-    limit_lock(file);
     struct limit_slot *slot = NULL;
+    if (limit_index(file, 0) < 0)
+        limit_reclaim(file);
+    limit_lock(file);
     int at = limit_index(file, pid); /* left by exec, or by another process */
     if (at >= 0)
         limit_drop(file, &file->slots[at]);
-    if ((at = limit_index(file, 0)) < 0) {
-        limit_reclaim(file);
-        at = limit_index(file, 0);
-    }
-    if (at >= 0) {
+    if ((at = limit_index(file, 0)) >= 0) {
         slot = &file->slots[at];
         limit_store(&slot->start, start);
         atomic_store_explicit(&slot->pid, pid, memory_order_relaxed);
@@ -174,17 +182,20 @@ struct limit_slot *acre__limit_enter(struct limit_file *file) {
 }
 
 void acre__limit_leave(struct limit_file *file) {
+    int64_t pid = limit_self();
+    if (limit_index(file, pid) < 0) /* as in nearly all processes that begin */
+        return;
     limit_lock(file);
-    int at = limit_index(file, limit_self());
+    int at = limit_index(file, pid);
     if (at >= 0)
         limit_drop(file, &file->slots[at]);
     limit_unlock(file);
 }
 
 int acre__limit_file_charge(struct limit_file *file, struct limit_slot *slot, uint64_t bytes) {
-    limit_lock(file);
     if (bytes > limit_left(file, slot) && !(file->flags & LIMIT_EACH))
         limit_reclaim(file);
+    limit_lock(file);
     int has_room = bytes <= limit_left(file, slot);
     if (has_room) {
         limit_store(&slot->used, limit_load(&slot->used) + bytes);
@@ -222,11 +233,8 @@ void acre__limit_refund(struct limit_file *file, struct limit_slot *slot, uint64
 
 uint64_t acre__limit_left(struct limit_file *file, const struct limit_slot *slot) {
     static const struct limit_slot none;
-    limit_lock(file);
     limit_reclaim(file);
-    uint64_t left = limit_left(file, slot ? slot : &none);
-    limit_unlock(file);
-    return left;
+    return limit_left(file, slot ? slot : &none);
 }
 
 int acre__limit_has_ended(const struct limit_slot *slot) {

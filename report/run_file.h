@@ -93,7 +93,8 @@ enum run_process_state {
     RUN_PROCESS_FAILED = 2,     /* it could not use CUDA; a message has said why */
     RUN_PROCESS_REPORTED = 4,   /* its report was printed */
     RUN_PROCESS_IS_PROGRAM = 8, /* the program itself, not one that it started */
-    RUN_PROCESS_FOUND = 16      /* its report had findings that change exit status 0 */
+    RUN_PROCESS_FOUND = 16,     /* its report had findings that change exit status 0 */
+    RUN_PROCESS_LEFT = 32       /* it could not print its report */
 };
 
 /* Begins every chunk but the first. */

@@ -22,14 +22,15 @@ static const struct link_map *gate_driver; /* the first one, which the shim call
 
 GATE_EXPORT unsigned int la_version(unsigned int version);
 GATE_EXPORT unsigned int la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie);
+GATE_EXPORT unsigned int la_objclose(uintptr_t *cookie);
 
 unsigned int la_version(unsigned int version) {
     return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
-/* Cookies of objects: 1 for NVIDIA's libraries, whose functions are replaced. glibc calls
+/* Cookies of objects: not 0 for NVIDIA's libraries, whose functions are replaced. glibc calls
  * la_symbind64 if either side of a binding has its flag, so the flags alone do not choose. */
-static const uintptr_t GATE_OTHER = 0, GATE_NVIDIAS = 1;
+static const uintptr_t GATE_OTHER = 0, GATE_NVML = 1, GATE_DRIVER = 2;
 
 /* Bindings from every object but the shim and NVIDIA's libraries, to those libraries. */
 unsigned int la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie) {
@@ -45,8 +46,15 @@ unsigned int la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie) {
         return LA_FLG_BINDFROM;
     if (is_driver)
         gate_driver = map;
-    *cookie = GATE_NVIDIAS;
+    *cookie = is_driver ? GATE_DRIVER : GATE_NVML;
     return LA_FLG_BINDTO;
+}
+
+/* The program may close a driver that it has not used, and open it again. */
+unsigned int la_objclose(uintptr_t *cookie) {
+    if (*cookie == GATE_DRIVER)
+        gate_driver = NULL;
+    return 0;
 }
 
 /* Symbols that begin with cu or nvml and a capital letter may have a hook. */
@@ -70,5 +78,5 @@ GATE_EXPORT uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned int index, uintpt
 uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned int index, uintptr_t *from, uintptr_t *to,
                        unsigned int *flags, const char *name) {
     (void)index, (void)from, (void)flags;
-    return *to == GATE_NVIDIAS ? gate_bind(symbol->st_value, name) : symbol->st_value;
+    return *to != GATE_OTHER ? gate_bind(symbol->st_value, name) : symbol->st_value;
 }

@@ -152,24 +152,29 @@ void acre__blocks_forget(const struct serve_device *device) {
     pthread_mutex_unlock(&blocks.lock);
 }
 
-void acre__blocks_reserved(CUdeviceptr address, size_t bytes, int is_reserved) {
-    struct blocks_range *range = is_reserved ? calloc(1, sizeof *range) : NULL;
-    if (is_reserved && !range)
+void acre__blocks_reserve(CUdeviceptr address, size_t bytes) {
+    struct blocks_range *range = calloc(1, sizeof *range);
+    if (!range)
         return;
+    range->node.key = address;
+    range->bytes = bytes;
     pthread_mutex_lock(&blocks.lock);
-    if (is_reserved) {
-        range->node.key = address;
-        range->bytes = bytes;
-        acre__tree_insert(&blocks.ranges, &range->node);
-    } else {
-        range =
-            acre__tree_entry(acre__tree_find(&blocks.ranges, address), struct blocks_range, node);
-        if (range)
-            acre__tree_remove(&blocks.ranges, &range->node);
-    }
+    int is_new = acre__tree_insert(&blocks.ranges, &range->node);
     pthread_mutex_unlock(&blocks.lock);
-    if (!is_reserved)
+    if (!is_new)
         free(range);
+}
+
+size_t acre__blocks_unreserve(CUdeviceptr address) {
+    pthread_mutex_lock(&blocks.lock);
+    struct blocks_range *range =
+        acre__tree_entry(acre__tree_find(&blocks.ranges, address), struct blocks_range, node);
+    if (range)
+        acre__tree_remove(&blocks.ranges, &range->node);
+    pthread_mutex_unlock(&blocks.lock);
+    size_t bytes = range ? range->bytes : 0;
+    free(range);
+    return bytes;
 }
 
 int acre__blocks_owns(CUdeviceptr address) {

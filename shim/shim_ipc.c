@@ -25,6 +25,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/own_file.h"
+#include "ledger.h"
+#include "shim_limit.h"
 #include "shim_pause.h"
 #include "shim_serve.h"
 
@@ -69,8 +72,8 @@ struct ipc_import {
 
 static struct {
     pthread_mutex_t lock;
-    uint64_t number; /* of this process's socket; 0: no server */
-    int socket;
+    uint64_t number;              /* of this process's socket; 0: no server */
+    struct acre__own_file socket; /* the program may close it, or use its number again */
     struct ipc_import *imports;
 } ipc = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -197,9 +200,15 @@ static void ipc_serve(int socket) {
     close(socket);
 }
 
+/* Ends when the program has closed the socket. Then the next request starts another server. */
 static void *ipc_thread(void *unused) {
+    const struct acre__own_file listener = ipc.socket;
     for (;;) {
-        int socket = accept4(ipc.socket, NULL, NULL, SOCK_CLOEXEC);
+        struct pollfd asked = {.fd = listener.fd, .events = POLLIN};
+        (void)poll(&asked, 1, -1);
+        if (!acre__own_file_is_open(&listener))
+            return unused;
+        int socket = accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC);
         if (socket >= 0)
             ipc_serve(socket);
         else if (errno != EINTR && errno != ECONNABORTED)
@@ -213,7 +222,7 @@ static int ipc_start(void) {
     struct sockaddr_un address;
     pthread_t thread;
     sigset_t all, before;
-    if (ipc.number)
+    if (ipc.number && acre__own_file_is_open(&ipc.socket))
         return 1;
     if (getrandom(&own.number, sizeof own.number, 0) != (ssize_t)sizeof own.number)
         return 0;
@@ -224,13 +233,13 @@ static int ipc_start(void) {
             close(fd);
         return 0;
     }
-    ipc.socket = fd;
+    ipc.socket = acre__own_file(acre__own_file_high(fd));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for this thread */
     int is_started = pthread_create(&thread, NULL, ipc_thread, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!is_started) {
-        close(fd);
+        acre__own_file_close(&ipc.socket);
         return 0;
     }
     pthread_detach(thread);
@@ -246,8 +255,8 @@ static CUresult ipc_get(CUipcMemHandle *handle_out, CUdeviceptr ptr) {
     int is_started = ipc_start();
     pthread_mutex_unlock(&ipc.lock);
     if (!is_started) {
-        fprintf(stderr, "acre: cuIpcGetMemHandle: cannot serve other processes; run both programs "
-                        "with acre run --ipc=driver\n");
+        acre__ledger_say("cuIpcGetMemHandle: cannot serve other processes; run both programs with "
+                         "acre run --ipc=driver");
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     struct ipc_token token = {.magic = IPC_MAGIC,
@@ -282,8 +291,10 @@ static int ipc_connect(const struct ipc_token *token) {
 static CUresult ipc_map(CUdeviceptr at, size_t bytes, int fd) {
     const struct acre__driver *drv = acre__serve.inner;
     CUmemGenericAllocationHandle handle;
+    acre__limit_is_acres = 1; /* the owner's limit counts it */
     CUresult result = drv->cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
                                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    acre__limit_is_acres = 0;
     close(fd);
     if (result)
         return result;
@@ -313,8 +324,9 @@ static void ipc_unmap(struct ipc_import *import, uint64_t done) {
     const struct acre__driver *drv = acre__serve.inner;
     if (done)
         (void)drv->cuMemUnmap(import->reserved, done);
-    if (import->reserved && !drv->cuMemAddressFree(import->reserved, import->mapped))
-        acre__blocks_reserved(import->reserved, import->mapped, 0);
+    size_t known = acre__blocks_unreserve(import->reserved);
+    if (import->reserved && drv->cuMemAddressFree(import->reserved, import->mapped) && known)
+        acre__blocks_reserve(import->reserved, known);
 }
 
 /* Fetches and maps all chunks. *done is what is mapped, also after a failure. */
@@ -338,7 +350,7 @@ static CUresult ipc_fetch(struct ipc_import *import, int socket, uint64_t *done)
             result =
                 acre__serve.inner->cuMemAddressReserve(&import->reserved, reply.mapped, 0, 0, 0);
             if (!result)
-                acre__blocks_reserved(import->reserved, reply.mapped, 1);
+                acre__blocks_reserve(import->reserved, reply.mapped);
             import->address = import->reserved + reply.offset;
         }
         if (!result) {
@@ -461,7 +473,7 @@ int acre__ipc_close(CUdeviceptr ptr, CUresult *result) {
 void acre__ipc_forget(void) {
     pthread_mutex_init(&ipc.lock, NULL);
     if (ipc.number)
-        close(ipc.socket);
+        acre__own_file_close(&ipc.socket);
     ipc.number = 0;
     ipc.imports = NULL;
 }

@@ -38,6 +38,9 @@ void acre__limit_wrap(struct acre__driver *table, const struct acre__driver *inn
  * device of a primary context, or -1 with another context. */
 void acre__limit_ended(CUdevice dev, CUcontext ctx);
 
+/* Counts a call of the program that has failed for want of memory, if the limit is the reason. */
+void acre__limit_count_refused(uint64_t bytes);
+
 /* Starts with nothing charged, in a forked child. */
 void acre__limit_forget(void);
 

@@ -21,10 +21,11 @@
 #include "shim_limit_records.h"
 
 static struct {
-    pthread_mutex_t lock;                 /* of opening the file and taking a slot */
-    _Atomic(struct limit_file *) file;    /* NULL: not opened yet, or not possible */
-    _Atomic(struct limit_slot *) slot;    /* of this process; NULL: none yet, or none is free */
-    _Atomic int has_failed, is_slot_less; /* a message has said why */
+    pthread_mutex_t lock;                    /* of opening the file and taking a slot */
+    _Atomic(struct limit_file *) file;       /* NULL: not opened yet, or not possible */
+    _Atomic(struct limit_slot *) slot;       /* of this process; NULL: none yet, or none is free */
+    _Atomic int has_failed, is_slot_less;    /* a message has said why */
+    _Atomic uint64_t refused, refused_bytes; /* requests, and the bytes of the last one */
 } account = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The environment of the process decides once. */
@@ -78,10 +79,9 @@ static void account_open(int is_silent) {
     atomic_store_explicit(&account.file, file, memory_order_release);
     if (!file && !is_silent &&
         !atomic_exchange_explicit(&account.has_failed, 1, memory_order_relaxed))
-        fprintf(stderr,
-                "acre: cannot open the memory limit of 'acre run', process %ld: %s; this program "
-                "gets no device memory\n",
-                process, strerror(errno));
+        acre__ledger_say("cannot open the memory limit of 'acre run', process %ld: %s; this "
+                         "program gets no device memory",
+                         process, strerror(errno));
 }
 
 struct limit_file *acre__limit_file(void) {
@@ -104,10 +104,9 @@ static struct limit_slot *account_slot(struct limit_file *file) {
     slot = atomic_load_explicit(&account.slot, memory_order_relaxed);
     if (!slot && !(slot = acre__limit_enter(file)) &&
         !atomic_exchange_explicit(&account.is_slot_less, 1, memory_order_relaxed))
-        fprintf(stderr,
-                "acre: %d processes under this memory limit use CUDA already; process %ld gets no "
-                "device memory\n",
-                (int)LIMIT_SLOTS, (long)getpid());
+        acre__ledger_say("%d processes under this memory limit use CUDA already; process %ld gets "
+                         "no device memory",
+                         (int)LIMIT_SLOTS, (long)getpid());
     atomic_store_explicit(&account.slot, slot, memory_order_release);
     pthread_mutex_unlock(&account.lock);
     return slot;
@@ -134,9 +133,19 @@ int acre__limit_try(uint64_t bytes) {
     return !bytes || (slot && acre__limit_file_charge(file, slot, bytes));
 }
 
+void acre__limit_count_refused(uint64_t bytes) {
+    struct limit_file *file = acre__limit_is_on() ? acre__limit_file() : NULL;
+    if (!file || bytes <= acre__limit_left(file, account_slot(file)))
+        return;
+    atomic_fetch_add_explicit(&account.refused, 1, memory_order_relaxed);
+    atomic_store_explicit(&account.refused_bytes, bytes, memory_order_relaxed);
+}
+
 /* Notes why a request is refused. */
 static void account_explain(uint64_t bytes) {
     enum { SIZE = 32 };
+    if (!acre__ledger_word("serve")) /* else acre tries again, and perhaps with other sizes */
+        acre__limit_count_refused(bytes);
     char wanted[SIZE], left[SIZE], all[SIZE];
     struct limit_file *file = acre__limit_file();
     if (!file || !acre__ledger_word("watch")) /* no report */
@@ -200,8 +209,11 @@ int acre__ledger_limit(struct ledger_limit *limit_out) {
     *limit_out =
         (struct ledger_limit){.limit = atomic_load_explicit(&file->limit, memory_order_relaxed),
                               .own = own,
-                              .others = file->flags & LIMIT_EACH || used < own ? 0 : used - own,
-                              .left = acre__limit_left(file, slot)};
+                              .others = used < own ? 0 : used - own,
+                              .left = acre__limit_left(file, slot),
+                              .refused = atomic_load(&account.refused),
+                              .refused_bytes = atomic_load(&account.refused_bytes),
+                              .is_each = (file->flags & LIMIT_EACH) != 0};
     return 1;
 }
 
@@ -214,6 +226,7 @@ void acre__limit_forget(void) {
     acre__limit_forget_chunks();
     memset(acre__limit.graph_bytes, 0, sizeof acre__limit.graph_bytes);
     atomic_store_explicit(&account.slot, NULL, memory_order_relaxed);
+    atomic_store_explicit(&account.refused, 0, memory_order_relaxed);
 }
 
 /* ---- changes ---- */

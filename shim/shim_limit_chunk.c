@@ -115,8 +115,10 @@ static CUresult chunk_cuMemImportFromShareableHandle(CUmemGenericAllocationHandl
                                                      void *os_handle,
                                                      CUmemAllocationHandleType type) {
     const struct acre__driver *inner = acre__limit.inner;
-    struct limit_chunk *chunk = calloc(1, sizeof *chunk), *known;
     CUmemAllocationProp prop;
+    if (acre__limit_is_acres) /* counted where it was created */
+        return inner->cuMemImportFromShareableHandle(handle_out, os_handle, type);
+    struct limit_chunk *chunk = calloc(1, sizeof *chunk), *known;
     if (!chunk)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = inner->cuMemImportFromShareableHandle(handle_out, os_handle, type);

@@ -77,14 +77,15 @@ static CUresult own_reserve(CUdeviceptr *ptr_out, size_t bytes, size_t alignment
     CUresult result =
         acre__serve.inner->cuMemAddressReserve(ptr_out, bytes, alignment, hint, flags);
     if (!result)
-        acre__blocks_reserved(*ptr_out, bytes, 1);
+        acre__blocks_reserve(*ptr_out, bytes);
     return result;
 }
 
 static CUresult own_unreserve(CUdeviceptr ptr, size_t bytes) {
+    size_t known = acre__blocks_unreserve(ptr);
     CUresult result = acre__serve.inner->cuMemAddressFree(ptr, bytes);
-    if (!result)
-        acre__blocks_reserved(ptr, bytes, 0);
+    if (result && known)
+        acre__blocks_reserve(ptr, known);
     return result;
 }
 
@@ -92,14 +93,15 @@ static CUresult own_unreserve(CUdeviceptr ptr, size_t bytes) {
 static CUresult own_alloc(CUdeviceptr *ptr_out, size_t bytes) {
     CUresult result = acre__serve.inner->cuMemAlloc(ptr_out, bytes);
     if (!result)
-        acre__blocks_reserved(*ptr_out, bytes, 1);
+        acre__blocks_reserve(*ptr_out, bytes);
     return result;
 }
 
 static CUresult own_free(CUdeviceptr ptr) { /* such memory goes with its context */
+    size_t known = acre__blocks_unreserve(ptr);
     CUresult result = serve_is_gone ? CUDA_SUCCESS : acre__serve.inner->cuMemFree(ptr);
-    if (!result)
-        acre__blocks_reserved(ptr, 0, 0);
+    if (result && known)
+        acre__blocks_reserve(ptr, known);
     return result;
 }
 
@@ -393,6 +395,13 @@ static CUresult serve_alloc(struct serve_device *device, CUdeviceptr *ptr_out, s
     return serve_from_driver(bytes, ptr_out);
 }
 
+/* Notes that the program gets no memory. */
+static CUresult serve_note(CUresult result, size_t bytes) {
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        acre__limit_count_refused(bytes);
+    return result;
+}
+
 static CUresult serve_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
     if (!ptr_out || !bytes || (acre__serve.options.ipc_is_real && bytes >= SERVE_IPC_BYTES))
         return acre__serve.inner->cuMemAlloc(ptr_out, bytes);
@@ -402,7 +411,7 @@ static CUresult serve_cuMemAlloc(CUdeviceptr *ptr_out, size_t bytes) {
     CUresult result = device ? serve_alloc(device, ptr_out, bytes)
                              : acre__serve.inner->cuMemAlloc(ptr_out, bytes);
     acre__serve_leave();
-    return acre__user_end(user, result);
+    return acre__user_end(user, serve_note(result, bytes));
 }
 
 /* Rows begin at multiples of 512 bytes, as the driver's do. */
@@ -509,17 +518,24 @@ int acre__serve_make_room(int attempt) {
         }                                                                                          \
         return result;                                                                             \
     }
-SERVE_RETRY(cuMemAllocManaged, (CUdeviceptr * ptr_out, size_t bytes, unsigned int flags),
-            (ptr_out, bytes, flags))
-SERVE_RETRY(cuMemAllocAsync, (CUdeviceptr * ptr_out, size_t bytes, CUstream stream),
-            (ptr_out, bytes, stream))
-SERVE_RETRY(cuMemAllocFromPoolAsync,
-            (CUdeviceptr * ptr_out, size_t bytes, CUmemoryPool pool, CUstream stream),
-            (ptr_out, bytes, pool, stream))
-SERVE_RETRY(cuMemCreate,
-            (CUmemGenericAllocationHandle * handle_out, size_t bytes,
-             const CUmemAllocationProp *prop, unsigned long long flags),
-            (handle_out, bytes, prop, flags))
+/* An allocation also waits while memory is away: it would take the room that the resume needs. */
+#define SERVE_ALLOCATION(name, params, args)                                                       \
+    SERVE_RETRY(name, params, args)                                                                \
+    static CUresult wait_##name params {                                                           \
+        struct shim_user *user = acre__user_begin(#name);                                          \
+        return acre__user_end(user, serve_note(retry_##name args, bytes));                         \
+    }
+SERVE_ALLOCATION(cuMemAllocManaged, (CUdeviceptr * ptr_out, size_t bytes, unsigned int flags),
+                 (ptr_out, bytes, flags))
+SERVE_ALLOCATION(cuMemAllocAsync, (CUdeviceptr * ptr_out, size_t bytes, CUstream stream),
+                 (ptr_out, bytes, stream))
+SERVE_ALLOCATION(cuMemAllocFromPoolAsync,
+                 (CUdeviceptr * ptr_out, size_t bytes, CUmemoryPool pool, CUstream stream),
+                 (ptr_out, bytes, pool, stream))
+SERVE_ALLOCATION(cuMemCreate,
+                 (CUmemGenericAllocationHandle * handle_out, size_t bytes,
+                  const CUmemAllocationProp *prop, unsigned long long flags),
+                 (handle_out, bytes, prop, flags))
 SERVE_RETRY(cuModuleLoadData, (CUmodule * module_out, const void *image), (module_out, image))
 SERVE_RETRY(cuModuleLoadDataEx,
             (CUmodule * module_out, const void *image, unsigned int count, CUjit_option *options,
@@ -530,10 +546,10 @@ SERVE_RETRY(cuGraphInstantiateWithFlags,
             (exec_out, graph, flags))
 
 static void serve_wrap_retries(struct acre__driver *table) {
-    table->cuMemAllocManaged = retry_cuMemAllocManaged;
-    table->cuMemAllocAsync = retry_cuMemAllocAsync;
-    table->cuMemAllocFromPoolAsync = retry_cuMemAllocFromPoolAsync;
-    table->cuMemCreate = retry_cuMemCreate;
+    table->cuMemAllocManaged = wait_cuMemAllocManaged;
+    table->cuMemAllocAsync = wait_cuMemAllocAsync;
+    table->cuMemAllocFromPoolAsync = wait_cuMemAllocFromPoolAsync;
+    table->cuMemCreate = wait_cuMemCreate;
     table->cuModuleLoadData = retry_cuModuleLoadData;
     table->cuModuleLoadDataEx = retry_cuModuleLoadDataEx;
     table->cuGraphInstantiateWithFlags = retry_cuGraphInstantiateWithFlags;

@@ -124,7 +124,10 @@ void acre__blocks_forget(const struct serve_device *device);
 
 /* Addresses that acre has reserved. An address in one of these ranges that no live block contains
  * is unknown to the program, although the driver knows it. */
-void acre__blocks_reserved(CUdeviceptr address, size_t bytes, int is_reserved);
+void acre__blocks_reserve(CUdeviceptr address, size_t bytes);
+/* Before the driver releases the range, since it may give the addresses to another thread at once.
+ * Returns the bytes, to reserve the range again if the driver refuses; 0 for another address. */
+size_t acre__blocks_unreserve(CUdeviceptr address);
 int acre__blocks_owns(CUdeviceptr address);
 
 /* ---- captures and frees that wait (shim_captures.c) ---- */

@@ -1,4 +1,5 @@
 /* The table behind the hooks, and the pointers that they replace; see shim.h. */
+#include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 #include <sched.h>
@@ -39,7 +40,7 @@ static struct {
     struct acre__driver served;                 /* that, and the program's own chunks counted */
     struct acre__driver live;                   /* with the ledger, if there is a report */
     _Atomic(const struct acre__driver *) table; /* &live, once it is complete */
-    _Atomic int is_used;
+    _Atomic int is_called, is_used;
 } shim;
 
 /* ---- the driver's own functions ---- */
@@ -72,6 +73,12 @@ static int shim_library(struct link_map *library_out) {
     return acre__shim_library("libcuda.so.1", library_out);
 }
 
+/* Keeps the driver loaded: the tables have its addresses, and a driver that the program closes and
+ * opens again would have others. Not under the loader's lock of another thread that waits here. */
+static void shim_pin(void) {
+    (void)dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 /* Finds the functions that have hooks, without a driver call. Returns 0 if the program has not
  * loaded the driver. Several threads may do this at the same time, with the same result. */
 static int shim_find_rows(void) {
@@ -84,10 +91,12 @@ static int shim_find_rows(void) {
         __atomic_store_n(&shim_rows[i].driver, acre__elf_find(&library, shim_rows[i].symbol),
                          __ATOMIC_RELAXED);
     atomic_store_explicit(&shim.has_rows, 1, memory_order_release);
+    shim_pin();
     return 1;
 }
 
 static CUresult shim_cuInit(unsigned int flags) {
+    atomic_store_explicit(&shim.is_called, 1, memory_order_relaxed);
     CUresult result = shim.served.cuInit(flags);
     if (!result) {
         atomic_store_explicit(&shim.is_used, 1, memory_order_relaxed);
@@ -99,6 +108,7 @@ static CUresult shim_cuInit(unsigned int flags) {
 /* The child of a process that has used CUDA cannot use it: the driver says so itself. What the
  * parent has allocated is not the child's. */
 static void shim_in_child(void) {
+    atomic_store_explicit(&shim.is_called, 0, memory_order_relaxed);
     atomic_store_explicit(&shim.is_used, 0, memory_order_relaxed);
     acre__ledger_forget();
     acre__ledger_trace_forget();
@@ -136,10 +146,9 @@ static const struct shim_entry shim_entries[] = {ACRE__DRIVER_LIST(SHIM_ENTRY)};
 static int shim_serves(void) {
     const char *profiler = acre__ledger_word("serve") ? acre__profiler() : NULL;
     if (profiler)
-        fprintf(stderr,
-                "acre: %.200s is in this process: acre only watches, and memory comes "
-                "from the driver\n",
-                profiler);
+        acre__ledger_say("%.200s is in this process: acre only watches, and memory comes from the "
+                         "driver",
+                         profiler);
     return !profiler && acre__ledger_word("serve");
 }
 
@@ -180,8 +189,8 @@ static void shim_fill(const struct link_map *library) {
     atomic_store_explicit(&shim.table, &shim.live, memory_order_release);
 }
 
-/* One thread fills the table, and the others wait for it. It makes no driver call and does not use
- * the dynamic loader, in whose lock one of the others may be. */
+/* One thread fills the table, and the others wait for it. Until then it makes no driver call and
+ * does not use the dynamic loader, in whose lock one of the others may be. */
 const struct acre__driver *acre__shim_table(void) {
     const struct acre__driver *table;
     while (!(table = atomic_load_explicit(&shim.table, memory_order_acquire))) {
@@ -189,10 +198,12 @@ const struct acre__driver *acre__shim_table(void) {
         if (!shim_library(
                 &library)) /* the program has a hook in place of a weak reference, perhaps */
             return &shim_lacks;
-        if (!atomic_exchange_explicit(&shim.is_loading, 1, memory_order_acquire))
+        if (!atomic_exchange_explicit(&shim.is_loading, 1, memory_order_acquire)) {
             shim_fill(&library);
-        else
+            shim_pin();
+        } else {
             sched_yield();
+        }
     }
     return table;
 }
@@ -231,6 +242,19 @@ int acre__ledger_is_used(void) {
 int acre__ledger_is_driver_loaded(void) {
     struct link_map library;
     return shim_library(&library);
+}
+
+int acre__ledger_is_called(void) {
+    return atomic_load_explicit(&shim.is_called, memory_order_relaxed);
+}
+
+int acre__ledger_is_driver_initialised(void) {
+    struct link_map library;
+    int count = 0;
+    CUresult (*get_count)(int *) = NULL;
+    void *address = shim_library(&library) ? acre__elf_find(&library, "cuDeviceGetCount") : NULL;
+    memcpy(&get_count, &address, sizeof address);
+    return get_count && get_count(&count) != CUDA_ERROR_NOT_INITIALIZED;
 }
 
 int acre__ledger_has_failed(void) {

@@ -132,7 +132,16 @@ int acre__ledger_is_driver_loaded(void) {
     return 0;
 }
 
-int acre__ledger_has_second_driver(void) {
+int acre__ledger_is_driver_initialised(void) {
+    return 0;
+}
+
+int acre__ledger_is_called(void) {
+    return acre__ledger_is_used();
+}
+
+int acre__ledger_has_second_driver(int *is_in_base) {
+    (void)is_in_base;
     return 0;
 }
 

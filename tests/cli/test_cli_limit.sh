@@ -15,11 +15,18 @@ limited() { run timeout 60 "$acre" run --device soft --limit 64MiB "$@"; }
 # ---- counting, refusing, and what the program sees ----
 
 for gate in audit preload; do
-    for case in plain chunks import pools contexts fill arguments owner; do
+    for case in plain chunks import contexts arguments; do
         limited --gate=$gate -- "$cases" $case
         expect_rc 0
         expect_out "^$case: ok\$"
         expect_no_err
+    done
+    for case in pools fill owner; do # which ask for more than the limit
+        limited --gate=$gate -- "$cases" $case
+        expect_rc 0
+        expect_out "^$case: ok\$"
+        expect_err '^acre: limit_cases: the limit of 64 MiB refused [1-9] requests, the last one of 6[24] MiB$'
+        check "one line" test "$(wc -l <"$err")" -eq 1
     done
     limited --gate=$gate -- "$cases" arrays
     expect_rc 0
@@ -70,6 +77,12 @@ limited -- "$cases" kill
 expect_rc 0
 expect_out '^kill: ok$'
 # A program that starts acre run itself stays under the limit.
+limited -- "$cases" locked
+expect_rc 0
+expect_out '^locked: ok$'
+limited -- "$acre" run --limit 8MiB -- "$cases" plain
+expect_rc 2
+expect_err "^acre: this runs under 'acre run --limit' already"
 limited -- "$acre" run --leaks -- "$cases" plain
 expect_rc 0
 expect_out '^plain: ok$'

@@ -118,7 +118,15 @@ for file in nofolder/x.acre foreign.txt . -; do
     soft --trace "$file" -- touch ran
     check "refused: $file, $rc" test "$rc" -eq 2 -o "$file" = - -a "$rc" -eq 64
 done
+mkfifo pipe
+for file in /dev/null pipe ''; do
+    soft --trace "$file" -- touch ran
+    check "refused: $file, $rc" test "$rc" -eq 2 -o -z "$file" -a "$rc" -eq 64
+done
 check "nothing ran" test ! -e ran
+check "the file is unchanged" test "$(cat foreign.txt)" = text
+soft --force --trace foreign.txt -- ./no-such-program
+expect_rc 127
 check "the file is unchanged" test "$(cat foreign.txt)" = text
 if ! is_sanitized; then
     soft --force --trace foreign.txt -- "$cases" leak

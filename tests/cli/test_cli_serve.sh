@@ -32,6 +32,12 @@ run "$acre" run --free=defer -- "$cases" served threads reset captures-end reset
 expect_rc 0
 run "$acre" run --ipc=driver -- "$cases" served ipc-driver
 expect_rc 0
+# Memory of another process counts there.
+run "$acre" run --device cuda --limit 8MiB -- "$cases" ipc
+expect_rc 0
+expect_out '^ipc: ok$'
+run "$acre" run --device cuda -- "$cases" ipc-closed
+expect_rc 0
 run "$acre" run --device cuda -- "$cases" ipc-refused
 expect_rc 0
 expect_err '^acre: cuIpcGetMemHandle: cannot serve other processes; run both programs with acre run --ipc=driver$'

@@ -134,6 +134,18 @@ expect_rc 0
 expect_moving
 finish_program
 
+# The process that `acre run` with a limit stays: its program is meant.
+start --limit=256MiB
+tool=$program
+run "$acre" suspend --json $tool
+expect_rc 0
+expect_json ".pid == $tool and .released_bytes > 0"
+expect_still
+run "$acre" resume $tool
+expect_rc 0
+expect_moving
+finish_program
+
 # Other ways to serve.
 for option in --free=defer --zero --limit=256MiB; do
     start $option

@@ -27,9 +27,10 @@ for gate in audit preload; do
     watch --gate=$gate -- "$ways" child
     expect_rc 0
     expect_out '^child: ok$'
+    # Linked with the driver, but without a call.
     watch --gate=$gate -- "$ways" nothing
     expect_rc 0
-    expect_err "^acre: watch_cases has loaded libcuda\.so\.1, but acre saw no call of cuInit; 'acre doctor "
+    expect_err '^acre: watch_cases has not used CUDA$'
     watch --gate=$gate -- true
     expect_rc 0
     expect_err '^acre: true has not used CUDA$'
@@ -73,6 +74,65 @@ for gate in audit preload; do
     run "$acre" run --device cuda --gate=$gate -- bash -c 'true; sleep 0; true; /bin/true; true'
     expect_no_err
 done
+
+# A driver that the program may close: the stand-in has a flag against it.
+mkdir closable renamed copy
+cp "$ACRE_BUILD/soft/libcuda.so.1" closable
+python3 - closable/libcuda.so.1 <<'P'
+import struct, sys
+with open(sys.argv[1], "r+b") as file:
+    data = bytearray(file.read())
+    table, size, count = struct.unpack_from("<Q", data, 32)[0], *struct.unpack_from("<HH", data, 54)
+    for i in range(count):
+        kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", data, table + i * size)
+        for at in range(offset, offset + length, 16) if kind == 2 else ():
+            if struct.unpack_from("<Q", data, at)[0] == 0x6ffffffb:  # DT_FLAGS_1
+                data[at + 8] &= ~8  # DF_1_NODELETE
+    file.seek(0)
+    file.write(data)
+P
+for gate in audit preload; do
+    for way in again twice; do
+        run LD_LIBRARY_PATH=$PWD/closable "$acre" run --device cuda --gate=$gate --stats -- "$ways" $way
+        expect_rc 0
+        expect_err '^acre: allocations: 1, 1 MiB in all; freed: 1; '
+    done
+done
+# Code of another name in the program's own namespace is no second driver; a copy is.
+cp "$ACRE_BUILD/soft/libcuda.so.1" renamed/libcuda.so.1.1
+ln -s libcuda.so.1.1 renamed/libcuda.so.1
+run LD_LIBRARY_PATH=$PWD/renamed "$acre" run --device cuda --limit 8MiB -- "$ways" dlsym
+expect_rc 0
+expect_no_err
+cp "$ACRE_BUILD/soft/libcuda.so.1" copy
+run "$acre" run --device cuda --limit 8MiB -- "$ways" copy
+expect_rc 0
+expect_err '^acre: watch_cases has loaded a second libcuda\.so\.1, whose calls acre does not see; its memory is not limited$'
+# acre saw a call of cuInit, which failed.
+run "$acre" run --device cuda --limit 8MiB -- env ACRE_FAULT=cuInit:1:from "$ways" init-fails
+check "no wrong reason" test "$(grep -c 'saw no call' "$err")" -eq 0
+# A program that uses CUDA in the background is not one that uses none.
+run "$acre" run --device cuda -- bash -c "'$ways' dlsym & exit 0"
+expect_no_err
+
+# ---- programs that change their surroundings ----
+
+watch --stats --leaks -- "$ways" environment
+expect_err '^acre: allocations: 1, 1 MiB in all; freed: 1; '
+watch --stats -- "$ways" stderr
+expect_err '^acre: process [0-9]+, watch_cases, left its report to acre run:$'
+expect_err '^acre: allocations: '
+check "the program's file is its own" test "$(cat own)" = own
+run "$acre" run --device cuda -- "$ways" stderr
+check "the program's file is its own" test "$(cat own)" = own
+for i in $(seq 12); do
+    run timeout 20 "$acre" run --watch --leaks --errors -- "$ways" signal
+    check "exit in a signal handler, $i: $rc" test $rc -eq 7
+done
+# One report for a process, whatever it executes.
+run "$acre" run --watch -- sh -c "exec env '$ways' counted-killed"
+check "one end: $(cat "$err")" test "$(grep -c 'was killed by SIGKILL' "$err")" -eq 1
+expect_err '^acre: watch_cases was killed by SIGKILL$'
 
 # ---- programs with the shared runtime ----
 
@@ -171,6 +231,9 @@ for gate in audit preload; do
     expect_err "^acre: limit 64 MiB: this process has [34][0-9] MiB, others have 0 bytes, 2[0-9] MiB left; 'acre limit [0-9]+ SIZE' "
     check "no guess" test "$(grep -c 'a limit applies' "$err")" -eq 0
 done
+run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" ACRE_SOFT_BYTES=1GiB timeout 60 \
+    "$acre" run --device cuda --limit 64MiB --limit-each --leaks -- "$ways" oom
+expect_err "^acre: limit 64 MiB for each process: this process has [34][0-9] MiB, 2[0-9] MiB left; 'acre limit "
 
 # ---- findings, formats, usage ----
 

@@ -676,6 +676,14 @@ static void do_async(void) {
     NEED(driver_most > limit() / 2 && driver_most <= limit());
 }
 
+/* A process that is stopped may hold the lock of the file. Programs that use no CUDA do not notice.
+ */
+static void do_locked(void) {
+    NEED(!pthread_mutex_lock(&file->lock));
+    NEED(system("timeout 10 true") == 0);
+    NEED(!pthread_mutex_unlock(&file->lock));
+}
+
 /* ---- a program that a script controls ---- */
 
 /* Lines on standard input: alloc BYTES, free, info, wait (for a change of the limit). */
@@ -714,7 +722,7 @@ int main(int argc, char **argv) {
                 {"race", do_race},           {"each-other", do_each_other},
                 {"owner", do_owner},         {"nvml", do_nvml},
                 {"kill", do_kill},           {"shell", do_shell},
-                {"async", do_async}};
+                {"async", do_async},         {"locked", do_locked}};
     self = argv[0];
     open_file();
     if (argc > 2) {

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -469,6 +470,23 @@ static int case_ipc_refused(void) {
     return 1;
 }
 
+/* A daemon closes all descriptors, and opens others of its own. */
+static int case_ipc_closed(void) {
+    CUdeviceptr block;
+    CUipcMemHandle before, after;
+    int pair[2];
+    NEED(cuMemAlloc(&block, MIB));
+    NEED(cuIpcGetMemHandle(&before, block));
+    for (int fd = 3; fd < 256; fd++)
+        close(fd);
+    for (int i = 0; i < 100; i++)
+        EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    NEED(cuIpcGetMemHandle(&after, block)); /* of another server */
+    EXPECT(memcmp(&before, &after, sizeof before) != 0);
+    NEED(cuMemFree(block));
+    return 1;
+}
+
 static int ipc_open(const char *hex) {
     CUipcMemHandle handle;
     CUdeviceptr block = 0, again, start;
@@ -530,6 +548,7 @@ static int run(const char *name) {
                  {"ipc", case_ipc},
                  {"ipc-driver", case_ipc_driver},
                  {"ipc-refused", case_ipc_refused},
+                 {"ipc-closed", case_ipc_closed},
                  {"life", case_life},
                  {"peer", case_peer},
                  {"thread-exit", case_thread_exit},

@@ -264,9 +264,29 @@ static int each_capture(void) {
     return 1;
 }
 
-static int (*const each_calls[])(void) = {each_alloc,     each_pitched, each_graph,
-                                          each_attribute, each_range,   each_copy,
-                                          each_async,     each_memset,  each_capture};
+static int each_managed(void) {
+    CUdeviceptr block;
+    NEED(cuMemAllocManaged(&block, MIB, CU_MEM_ATTACH_GLOBAL));
+    return 1;
+}
+
+static int each_ordered(void) {
+    CUdeviceptr block;
+    NEED(cuMemAllocAsync(&block, MIB, CU_STREAM_PER_THREAD));
+    return 1;
+}
+
+static int each_chunk(void) {
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemGenericAllocationHandle handle;
+    NEED(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+    return 1;
+}
+
+static int (*const each_calls[])(void) = {each_alloc,   each_pitched, each_graph,   each_attribute,
+                                          each_range,   each_copy,    each_async,   each_memset,
+                                          each_capture, each_managed, each_ordered, each_chunk};
 enum { EACH = sizeof each_calls / sizeof each_calls[0] };
 static _Atomic unsigned each_begun, each_done;
 

@@ -5,11 +5,14 @@
  *
  * Exit status 1 if a way failed. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,6 +94,66 @@ static int by_dlmopen(void) {
 /* After the first driver. */
 static int by_both(void) {
     return use() && by_dlmopen();
+}
+
+static int counted(void);
+
+/* A second driver, from another file. */
+static int by_copy(void) {
+    driver = dlopen("./copy/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    return driver && use();
+}
+
+/* The driver is closed and opened again, with or without a call in between. */
+static int by_opening_again(void) {
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    FIND(init_fn, Init, "cuInit");
+    int is_ok = !Init(0) && !dlclose(driver);
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    return is_ok && driver && use();
+}
+
+static int by_looking_twice(void) {
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    int is_ok = driver && dlsym(driver, "cuInit") && !dlclose(driver);
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    return is_ok && driver && use();
+}
+
+/* The program's environment is its own. */
+static int without_environment(void) {
+    return !clearenv() && use();
+}
+
+/* Another file has the number of stderr. */
+static int without_stderr(void) {
+    int is_ok = !close(STDERR_FILENO) && open("own", O_WRONLY | O_CREAT | O_TRUNC, 0600) == 2;
+    return is_ok && write(STDERR_FILENO, "own\n", 4) == 4 && counted();
+}
+
+static int init_fails(void) {
+    FIND(init_fn, Init, "cuInit");
+    return Init(0) != 0;
+}
+
+static void on_alarm(int number) {
+    (void)number;
+    exit(7); /* as programs do, although exit may not be called here */
+}
+
+/* A signal handler that exits, at any moment of the ledger. */
+static int in_signal(void) {
+    const struct itimerval soon = {.it_value = {.tv_usec = 1000 + (int)(getpid() % 97) * 53}};
+    address_t block;
+    if (!use())
+        return 0;
+    FIND(alloc_fn, MemAlloc, "cuMemAlloc_v2");
+    FIND(free_fn, MemFree, "cuMemFree_v2");
+    signal(SIGALRM, on_alarm);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    for (;;)
+        if (!MemAlloc(&block, 4096))
+            (void)MemFree(block);
 }
 
 /* A plug-in that finds the driver itself, and the C library's dlsym before any other. */
@@ -289,6 +352,13 @@ int main(int count, char **ways) {
                 {"counted", counted, RTLD_LOCAL},
                 {"counted-five", counted_by_five, RTLD_LOCAL},
                 {"counted-killed", counted_killed, RTLD_LOCAL},
+                {"copy", by_copy, RTLD_LOCAL},
+                {"again", by_opening_again, NOT_OPENED},
+                {"twice", by_looking_twice, NOT_OPENED},
+                {"environment", without_environment, RTLD_LOCAL},
+                {"stderr", without_stderr, RTLD_LOCAL},
+                {"init-fails", init_fails, RTLD_LOCAL},
+                {"signal", in_signal, RTLD_LOCAL},
                 {"nothing", by_nothing, RTLD_GLOBAL}};
     int failed = 0;
     for (int i = 1; i < count; i++) {
