@@ -35,24 +35,24 @@ enum draw_what {
 };
 
 struct draw_column {
-    enum draw_what what;
     const char *title;
+    enum draw_what what;
     int width;
     unsigned rank; /* 0: always shown; the others while they fit, by rank */
     bool is_left;
 };
 
 static const struct draw_column draw_process[] = {
-    {DRAW_PID, "PID", 7, 0, false},        {DRAW_CARD, "CARD", 7, 2, true},
-    {DRAW_LIVE, "LIVE", 10, 0, false},     {DRAW_HELD, "HELD", 10, 0, false},
-    {DRAW_PEAK, "PEAK", 10, 1, false},     {DRAW_ALLOCS, "ALLOC/S", 7, 3, false},
-    {DRAW_BYTES, "BYTES/S", 10, 5, false}, {DRAW_TREND, "TREND", 10, 4, true},
-    {DRAW_NAME, "PROGRAM", 0, 0, true}};
+    {"PID", DRAW_PID, 7, 0, false},        {"CARD", DRAW_CARD, 7, 2, true},
+    {"LIVE", DRAW_LIVE, 10, 0, false},     {"HELD", DRAW_HELD, 10, 0, false},
+    {"PEAK", DRAW_PEAK, 10, 1, false},     {"ALLOC/S", DRAW_ALLOCS, 7, 3, false},
+    {"BYTES/S", DRAW_BYTES, 10, 5, false}, {"TREND", DRAW_TREND, 10, 4, true},
+    {"PROGRAM", DRAW_NAME, 0, 0, true}};
 static const struct draw_column draw_holder[] = {
-    {DRAW_LIVE, "LIVE", 10, 0, false},     {DRAW_HELD, "HELD", 10, 0, false},
-    {DRAW_PEAK, "PEAK", 10, 1, false},     {DRAW_LIMIT, "LIMIT", 10, 5, false},
-    {DRAW_ALLOCS, "ALLOC/S", 7, 2, false}, {DRAW_BYTES, "BYTES/S", 10, 4, false},
-    {DRAW_TREND, "TREND", 10, 3, true},    {DRAW_NAME, "", 0, 0, true}};
+    {"LIVE", DRAW_LIVE, 10, 0, false},     {"HELD", DRAW_HELD, 10, 0, false},
+    {"PEAK", DRAW_PEAK, 10, 1, false},     {"LIMIT", DRAW_LIMIT, 10, 5, false},
+    {"ALLOC/S", DRAW_ALLOCS, 7, 2, false}, {"BYTES/S", DRAW_BYTES, 10, 4, false},
+    {"TREND", DRAW_TREND, 10, 3, true},    {"", DRAW_NAME, 0, 0, true}};
 enum { DRAW_COLUMNS = 9 };
 
 /* The columns of a table that fit, and their widths; 0: left out. */

@@ -69,7 +69,7 @@ extern struct limit_records acre__limit;
 /* Charges bytes, and returns 1. If the limit is reached, idle memory of the driver's pools is
  * released first, as the driver does. Returns 0 after it has noted the reason for the report. */
 int acre__limit_take(uint64_t bytes);
-/* The same, but notes nothing. */
+/* Charges as acre__limit_take, and notes nothing. */
 int acre__limit_squeeze(uint64_t bytes);
 void acre__limit_give(uint64_t bytes);
 /* Charges bytes that the driver has reserved already, whatever the limit. */

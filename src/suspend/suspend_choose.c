@@ -317,6 +317,7 @@ static acre_status mappings_list(struct acre__chosen *chosen) {
     away->mappings = calloc(count + 1, sizeof(struct acre__mapping *));
     if (!away->mappings)
         return choose_short();
+    away->count = 0;
     while ((mapping = acre__mapped_next(chosen->dev, mapping)))
         if (!mapping->is_away && !(mapping->chunk->flags & ACRE__CHUNK_HOST))
             away->mappings[away->count++] = mapping;

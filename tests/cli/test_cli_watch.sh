@@ -93,7 +93,7 @@ with open(sys.argv[1], "r+b") as file:
 P
 for gate in audit preload; do
     for way in again twice; do
-        run LD_LIBRARY_PATH=$PWD/closable "$acre" run --device cuda --gate=$gate --stats -- "$ways" $way
+        run LD_LIBRARY_PATH="$PWD"/closable "$acre" run --device cuda --gate=$gate --stats -- "$ways" $way
         expect_rc 0
         expect_err '^acre: allocations: 1, 1 MiB in all; freed: 1; '
     done
@@ -101,7 +101,7 @@ done
 # Code of another name in the program's own namespace is no second driver; a copy is.
 cp "$ACRE_BUILD/soft/libcuda.so.1" renamed/libcuda.so.1.1
 ln -s libcuda.so.1.1 renamed/libcuda.so.1
-run LD_LIBRARY_PATH=$PWD/renamed "$acre" run --device cuda --limit 8MiB -- "$ways" dlsym
+run LD_LIBRARY_PATH="$PWD"/renamed "$acre" run --device cuda --limit 8MiB -- "$ways" dlsym
 expect_rc 0
 expect_no_err
 cp "$ACRE_BUILD/soft/libcuda.so.1" copy

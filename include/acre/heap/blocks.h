@@ -263,6 +263,7 @@ ACRE__HEAP_BODY uint64_t acre__heap_malloc_slot(uint32_t size_class, acre__heap 
         if (acre__heap_lane() == leader && count) {
             grant = ACRE__HEAP_GO_ON(acre__heap_next, ACRE__HEAP_WANT(size_class, count), h, refill,
                                      &reserved);
+            /* Bits are granted only from `reserved`. NOLINTNEXTLINE */
             bits = ACRE__HEAP_IS_BITS(grant) ? reserved.bits : 0;
         }
         grant = acre__heap_shfl(mask, grant, leader);
