@@ -254,9 +254,6 @@ uint64_t acre__arena_chunk(const struct acre__arena *arena);
 
 /* Returns 1 if the budget allows the owner to hold `bytes` more once `more` bytes are taken. */
 int acre__arena_may_hold(const struct acre__arena *arena, uint64_t bytes, uint64_t more);
-/* As acre__arena_may_hold, with an allowance beyond the budget if the high-water mark has risen
- * recently: memory that is created now is probably needed soon. */
-int acre__arena_may_rise(const struct acre__arena *arena, uint64_t bytes, uint64_t more);
 
 /* Returns by how many bytes the owner would exceed the budget if it held `bytes` more, once `more`
  * bytes are taken. */
@@ -308,6 +305,7 @@ struct acre__pick {
     struct acre__region_part *part;
     struct acre__piece *hole;
     int is_ready; /* its hole is ready */
+    int is_clean; /* the chunks of its hole are nearly all of the hole */
     int is_chosen;
 };
 struct acre__picks {

@@ -11,7 +11,7 @@
 #include "arena/arena.h"
 #include "base/status.h"
 
-enum { BROKEN_PART = 8 }; /* an eighth of the gathered bytes may be left at the ends of holes */
+enum { BROKEN_PART = 8 }; /* an eighth of the chunks' bytes may be left at the ends of holes */
 
 /* ---- candidates ---- */
 
@@ -32,13 +32,20 @@ static int picks_push(struct acre__picks *picks, struct acre__pick pick) {
 static int picks_add_hole(struct acre__picks *picks, struct acre__piece *hole, int is_ready) {
     const struct acre__tree *parts = &hole->region->mappings;
     struct acre__node *node = acre__tree_ceil(parts, hole->at);
+    size_t first = picks->count;
+    uint64_t before = picks->bytes;
     for (; node; node = acre__tree_next(parts, node)) {
         struct acre__region_part *part = acre__part_of(node);
         if (node->key + part->bytes > acre__piece_end(hole))
-            return 1;
-        if (!picks_push(picks, (struct acre__pick){part, hole, is_ready, 0}))
+            break;
+        if (!picks_push(picks,
+                        (struct acre__pick){.part = part, .hole = hole, .is_ready = is_ready}))
             return 0;
     }
+    uint64_t whole = picks->bytes - before;
+    int is_clean = hole->bytes - whole <= whole / BROKEN_PART;
+    while (first < picks->count)
+        picks->list[first++].is_clean = is_clean;
     return 1;
 }
 
@@ -142,17 +149,24 @@ static struct acre__pick *pick_around(struct gather *gather, uint64_t left) {
     return best;
 }
 
-/* Chooses the largest chunks that fit. The arena creates the rest; beyond the budget it uses a
- * larger chunk instead. */
-static void picks_choose(struct gather *gather) {
-    uint64_t left = gather->missing;
+/* Chooses the largest chunks that fit, of clean holes or of the others. Returns what is left. */
+static uint64_t picks_choose_some(struct gather *gather, uint64_t left, int is_clean) {
     for (size_t i = 0; i < gather->picks.count && left; i++) {
         struct acre__pick *pick = &gather->picks.list[i];
-        if (pick->part->bytes > left || (gather->base && pick->hole == gather->base))
+        if (pick->is_clean != is_clean || pick->part->bytes > left ||
+            (gather->base && pick->hole == gather->base))
             continue;
         pick->is_chosen = 1;
         left -= pick->part->bytes;
     }
+    return left;
+}
+
+/* Chooses chunks, those first whose holes are used up. The arena creates the rest; beyond the
+ * budget it uses a larger chunk instead. */
+static void picks_choose(struct gather *gather) {
+    uint64_t left = picks_choose_some(gather, gather->missing, 1);
+    left = picks_choose_some(gather, left, 0);
     struct acre__pick *around = left && !acre__arena_may_hold(gather->arena, left, gather->bytes)
                                     ? pick_around(gather, left)
                                     : NULL;
@@ -200,8 +214,10 @@ static int gather_plan(struct gather *gather, uint64_t instead) {
     base_search(gather, reach ? reach->marked : NULL);
     base_search(gather, &arena->ready);
     picks_choose(gather);
+    if (gather->created >= instead)
+        return 0;
     acre__picks_by_place(&gather->picks);
-    return gather->created < instead && !(gather->spares_holes && gather_breaks_holes(gather));
+    return !(gather->spares_holes && gather_breaks_holes(gather));
 }
 
 /* ---- mapping ---- */
@@ -260,10 +276,9 @@ acre_status acre__piece_fill(struct acre__piece *piece, const struct acre__picks
 
 /* ---- the old addresses ---- */
 
-/* Cuts the chosen chunks out of their holes and sets `hole` to the piece of each. Returns 0 if out
- * of host memory for the records. */
+/* Cuts the chosen chunks out of their holes and sets `hole` to the piece of each. They are sorted
+ * by place. Returns 0 if out of host memory for the records. */
 static int picks_cut(struct acre__picks *picks) {
-    acre__picks_by_place(picks);
     for (size_t i = 0; i < picks->count; i++) {
         struct acre__pick *pick = &picks->list[i];
         if (!pick->is_chosen)

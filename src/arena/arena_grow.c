@@ -10,9 +10,11 @@ enum {
     BUDGET_PART = 100,     /* the budget is the peak, 1/100 more, and as much again up to `slack` */
     TAKEN_PERCENT = 4,     /* beyond the peak, for sizes that a program takes repeatedly */
     GATHERED_PERCENT = 10, /* beyond the peak, for sizes that were also gathered last time */
-    RISE_PART = 8,         /* beyond the budget, an eighth of the recent rise of the peak ... */
-    RISE_PERCENT = 8,      /* ... and at most this much of the peak */
-    CHUNK_PART = 64        /* part of the peak: size of chunks that pieces share */
+    SPARE_PERCENT = 1,     /* beyond the budget, rather than break up holes; or, while the peak */
+    RISE_PART = 8,         /* rises, an eighth of its recent rise ... */
+    RISE_PERCENT = 8,      /* ... and at most this much of the peak, ... */
+    RISE_PIECES = 2,       /* ... or twice the piece */
+    CHUNK_PART = 32        /* part of the peak: size of chunks that pieces share */
 };
 #define CHUNK_LEAST (8 * MIB)
 #define OWN_CHUNK_MOST (512 * MIB)
@@ -36,11 +38,19 @@ int acre__arena_may_hold(const struct acre__arena *arena, uint64_t bytes, uint64
     return acre__arena_over(arena, bytes, more) == 0;
 }
 
-int acre__arena_may_rise(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
+static uint64_t most_of(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* Returns 1 if the arena may exceed the budget to spare its holes. Little is enough if live memory
+ * stays the same. While it rises, what is created now is probably needed soon. */
+static int may_spare(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
     const struct acre__account *account = arena->setup.account;
+    uint64_t percent = most_taken(arena, more) / 100;
     uint64_t rise = account->peak - account->window_peak + account->window_rise;
-    uint64_t most = most_taken(arena, more) / 100 * RISE_PERCENT;
-    return acre__arena_over(arena, bytes, more) <= acre__least(rise / RISE_PART, most);
+    uint64_t allowed =
+        acre__least(rise / RISE_PART, most_of(percent * RISE_PERCENT, RISE_PIECES * more));
+    return acre__arena_over(arena, bytes, more) <= most_of(allowed, percent * SPARE_PERCENT);
 }
 
 /* Returns the bytes over the budget, after the owner has released unused memory of its other
@@ -330,9 +340,9 @@ static void release_large(struct acre__arena *arena) {
     free(picks.list);
 }
 
-/* Creates memory within the budget, or a little beyond it for a program that repeats itself, or one
- * whose live memory rises and whose holes gathering would break up. Otherwise gathers free chunks,
- * and creates more only if there are too few of them. */
+/* Creates memory within the budget, or a little beyond it for a program that repeats itself, or
+ * where gathering would break up holes. Otherwise gathers free chunks, and creates more only if
+ * there are too few of them. */
 static acre_status take_joined(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment, struct acre__piece **out) {
     uint64_t missing = missing_behind(arena, reach, bytes);
@@ -342,10 +352,10 @@ static acre_status take_joined(struct acre__arena *arena, const struct acre__rea
         release_large(arena);
     if (!acre__arena_may_hold(arena, missing, bytes) && !size_is_repeated(arena, bytes, missing) &&
         over_after_reclaim(arena, missing, bytes)) {
-        int is_rising = acre__arena_may_rise(arena, missing, bytes);
-        is_all_gathered = !is_rising;
+        int spares_holes = may_spare(arena, missing, bytes);
+        is_all_gathered = !spares_holes;
         acre__seen_add(&arena->gathered_now, bytes);
-        status = take_gathered(arena, reach, bytes, alignment, is_rising, out);
+        status = take_gathered(arena, reach, bytes, alignment, spares_holes, out);
         if (status || *out)
             return status;
     }

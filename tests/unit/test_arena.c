@@ -434,35 +434,85 @@ ARENA_TEST(sizes_that_are_new_are_gathered_beyond_the_budget) {
     expect_truth();
 }
 
-/* Live memory rises to twice its high-water mark and leaves holes of 12 MiB, each with one whole
- * chunk of 8 MiB. Returns how many chunks the arena moves for a piece of 20 MiB, after other pieces
- * of `bytes` in all came and went. */
-static uint64_t moved_after_rise(uint64_t bytes) {
-    struct acre__piece *given[12], *piece;
-    rise_and_fall(128 * MIB);
-    for (unsigned i = 0; i < 12; i++) {
-        given[i] = take(&reaches[0], 12 * MIB, 256);
-        take(&reaches[0], 12 * MIB, 256);
+/* Takes pieces of `bytes`, twice `count`, and sets `given` to every second one. */
+static void take_pairs(struct acre__piece **given, unsigned count, size_t bytes) {
+    for (unsigned i = 0; i < count; i++) {
+        given[i] = take(&reaches[0], bytes, 256);
+        take(&reaches[0], bytes, 256);
     }
-    for (unsigned i = 0; i < 12; i++)
+}
+
+/* Live memory rises to 220 MiB and leaves holes of 11 MiB, each with at most 8 MiB of whole chunks.
+ * Returns how many chunks the arena moves for a piece of `bytes`, after other pieces of `later`
+ * bytes in all came and went. */
+static uint64_t moved_after_rise(uint64_t later, size_t bytes) {
+    struct acre__piece *given[10], *piece;
+    rise_and_fall(128 * MIB);
+    take_pairs(given, 10, 11 * MIB);
+    for (unsigned i = 0; i < 10; i++)
         acre__arena_give(given[i], &reaches[0]);
-    for (; bytes; bytes -= 12 * MIB)
-        acre__arena_give(take(&reaches[0], 12 * MIB, 256), &reaches[0]);
-    uint64_t moved = take_moving(20 * MIB, &piece);
+    for (; later; later -= 11 * MIB)
+        acre__arena_give(take(&reaches[0], 11 * MIB, 256), &reaches[0]);
+    assert_int_equal(arena.held, 220 * MIB);
+    uint64_t moved = take_moving(bytes, &piece);
     expect_truth();
     return moved;
 }
 
-/* Gathering would leave a third of each hole behind, which larger pieces cannot use. */
+/* Gathering would leave more than a quarter of each hole behind, which larger pieces cannot use. */
 ARENA_TEST(holes_are_spared_while_live_memory_rises) {
-    assert_int_equal(moved_after_rise(0), 0);
-    assert_int_equal(arena.held, (288 + 20) * MIB);
+    assert_int_equal(moved_after_rise(0, 24 * MIB), 0);
+    assert_int_equal(arena.held, (220 + 24) * MIB);
 }
 
 /* Two windows later the arena gathers again, and keeps to the budget. */
 ARENA_TEST(holes_are_gathered_once_live_memory_no_longer_rises) {
-    assert_true(moved_after_rise(12 * MIB * 240) > 0);
-    assert_true(arena.held <= 296 * MIB);
+    assert_true(moved_after_rise(11 * MIB * 240, 16 * MIB) > 0);
+    assert_int_equal(arena.held, 220 * MIB);
+}
+
+/* It would exceed the budget by 35 MiB, and an eighth of the rise is 27 MiB. */
+ARENA_TEST(holes_are_gathered_for_more_than_an_eighth_of_the_rise) {
+    assert_true(moved_after_rise(0, 40 * MIB) > 0);
+    assert_int_equal(arena.held, 220 * MIB);
+}
+
+/* Live memory no longer rises. 8 MiB beyond the budget are less than 1 % of the peak. */
+ARENA_TEST(holes_are_spared_for_one_percent) {
+    struct acre__piece *given[40], *piece;
+    rise_and_fall(128 * MIB);
+    take_pairs(given, 40, 11 * MIB);
+    for (unsigned i = 0; i < 40; i++)
+        acre__arena_give(given[i], &reaches[0]);
+    for (unsigned i = 0; i < 2000; i++)
+        acre__arena_give(take(&reaches[0], 11 * MIB, 256), &reaches[0]);
+    assert_int_equal(account.window_rise, 0);
+    assert_int_equal(arena.held, 896 * MIB); /* 16 MiB in advance, within the budget */
+    assert_int_equal(take_moving(24 * MIB, &piece), 0);
+    assert_int_equal(arena.held, 904 * MIB);
+    assert_true(take_moving(21 * MIB, &piece) > 0);
+    assert_true(arena.held <= 910 * MIB);
+    expect_truth();
+}
+
+/* The chunks of holes of 16 MiB are all of them, and so are moved before those of 12 MiB, of which
+ * a third would be left. */
+ARENA_TEST(holes_that_gathering_uses_up_come_first) {
+    struct acre__piece *broken[4], *clean[2], *piece;
+    rise_and_fall(128 * MIB);
+    take_pairs(broken, 2, 12 * MIB);
+    take_pairs(clean, 2, 16 * MIB);
+    take_pairs(broken + 2, 2, 12 * MIB);
+    for (unsigned i = 0; i < 4; i++)
+        acre__arena_give(broken[i], &reaches[0]);
+    for (unsigned i = 0; i < 2; i++)
+        acre__arena_give(clean[i], &reaches[0]);
+    assert_int_equal(take_moving(32 * MIB, &piece), 4);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(broken[i]->state, ACRE__PIECE_HOLE);
+        assert_int_equal(broken[i]->bytes, 12 * MIB);
+    }
+    expect_truth();
 }
 
 /* ---- pieces with their own chunks ---- */
