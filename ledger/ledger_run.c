@@ -35,6 +35,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "acre.h"
@@ -298,15 +299,16 @@ static void run_say_fault(uint64_t address, int is_unmapped) {
         return;
 }
 
-/* Prints the message and restores the default action, which the repeated instruction then
- * triggers. */
+/* Prints the message. The default action follows when the handler returns: the same signal is
+ * queued for this thread. The instruction, repeated, could succeed: pages may have been mapped at
+ * the address meanwhile. */
 static void run_on_fault(int number, siginfo_t *info, void *context) {
     (void)context;
     signal(number, SIG_DFL);
     if (info->si_code > 0)
         run_say_fault((uintptr_t)info->si_addr, info->si_code == SEGV_MAPERR);
-    else
-        raise(number); /* sent by a process, so no instruction repeats it */
+    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info) != 0)
+        raise(number);
 }
 
 /* ---- start ---- */

@@ -237,6 +237,9 @@ expect_err '^acre: the host touched 0x[0-9a-f]+, which was freed by cudaFreeHost
 soft -- "$cases" fault-reset
 expect_rc 139
 expect_err ', which was freed with its context: byte 16 of 4096 from cudaMallocHost, called at run_cases\+0x[0-9a-f]+$'
+soft -- "$cases" fault-mapped
+expect_rc 139
+expect_out '^mapped$'
 soft -- "$cases" fault-other
 expect_rc 139
 check "nothing about other faults" test "$(grep -c '^acre:' "$err")" -eq 0
