@@ -4,7 +4,12 @@
  * remainders: that of the hole, and that of the chunk in which the piece ends. The arena could not
  * move that chunk any more. The hole at the end of the newest region is used last. So placement
  * depends on the order of calls alone, and the same calls get the same places. While the arena is
- * apart, a large piece takes a hole only if it nearly fills it. */
+ * apart, a large piece takes a hole only if it nearly fills it.
+ *
+ * A program that repeats its sizes finds holes that its pieces fill. If few pieces of late filled
+ * their hole, for example because tensors grow by a little in every step, best fit would leave many
+ * remainders too small for the next sizes. Then a piece that fills no hole takes the first one, by
+ * address, of a few that are large enough. */
 #include "arena/arena.h"
 
 #include <stdlib.h>
@@ -12,11 +17,18 @@
 #include "base/status.h"
 
 enum {
-    FIT_TRIES = 4,   /* holes compared for each owner */
-    OWN_MISFIT = 20, /* apart, at most a 20th of a large piece is wasted behind it */
+    FIT_TRIES = 4,    /* holes compared for each owner, by size */
+    FIRST_TRIES = 16, /* the same, by address */
+    CLOSE_PART = 20,  /* by address, a hole still comes first if at most a 20th is left */
+    FILLED_PART = 64, /* a piece fills its hole if at most a 64th is left */
+    FEW_PART = 8,     /* few pieces fill their hole: less than an eighth */
+    OWN_MISFIT = 20,  /* apart, at most a 20th of a large piece is wasted behind it */
     FALL_PERCENT = 70,
     RISE_PERCENT = 80
 };
+
+/* A score is the bytes that would be left, or, above all of these, BY_ADDRESS plus an address. */
+#define BY_ADDRESS ((uint64_t)1 << 62)
 
 /* ---- falls and rises of live memory ---- */
 
@@ -53,6 +65,8 @@ struct fit {
     struct acre__piece *hole;
     uint64_t at, score;
     uint64_t most_stranded; /* most bytes of a chunk that may be stranded */
+    uint64_t most_left;     /* with more bytes left, the address decides */
+    unsigned most_tries;
 };
 
 /* Returns 1 if the hole is at the end of the newest region, where memory can be added behind it. */
@@ -70,25 +84,36 @@ static uint64_t hole_stranded(const struct acre__piece *hole, uint64_t end) {
     return part && part->node.key >= hole->at && behind <= acre__piece_end(hole) ? behind - end : 0;
 }
 
-/* Searches the holes of one owner, from the smallest that is large enough. */
+/* The share of the last pieces that filled their hole is a moving average over about
+ * ACRE__FILLED_TAKES of them. */
+static void note_filled(struct acre__arena *arena, uint64_t left, uint64_t bytes) {
+    arena->filled -= arena->filled / ACRE__FILLED_TAKES;
+    arena->filled += left <= bytes / FILLED_PART ? ACRE__FILLED_ALL / ACRE__FILLED_TAKES : 0;
+}
+
+/* Searches the holes of one owner, from the smallest that is large enough. Prefers small scores. */
 static void fit_search(const struct acre__tree *tree, uint64_t bytes, uint64_t alignment,
                        struct fit *fit) {
     unsigned tries = 0;
     struct acre__node *node = acre__tree_ceil(tree, acre__fit_key(bytes, 0));
-    for (; node && tries < FIT_TRIES; node = acre__tree_next(tree, node)) {
+    for (; node && tries < fit->most_tries; node = acre__tree_next(tree, node)) {
         struct acre__piece *hole = acre__piece_fit(node);
         uint64_t at = acre__round_up(hole->at, alignment), left = hole->bytes - bytes;
         if (left >= fit->score)
             return;
         if (at + bytes > acre__piece_end(hole) || hole_is_last(hole))
             continue;
-        uint64_t stranded = hole_stranded(hole, at + bytes);
-        if (stranded <= fit->most_stranded && left + stranded < fit->score) {
+        tries++;
+        if (left > fit->most_left && BY_ADDRESS + hole->at >= fit->score)
+            continue;
+        uint64_t stranded = hole_stranded(hole, at + bytes), score = left + stranded;
+        if (score > fit->most_left)
+            score = BY_ADDRESS + hole->at;
+        if (stranded <= fit->most_stranded && score < fit->score) {
             fit->hole = hole;
             fit->at = at;
-            fit->score = left + stranded;
+            fit->score = score;
         }
-        tries++;
     }
 }
 
@@ -138,8 +163,12 @@ static acre_status hole_take(struct acre__piece *hole, uint64_t at, uint64_t byt
 static acre_status arena_take(struct acre__arena *arena, const struct acre__reach *reach,
                               size_t size, size_t alignment, uint64_t most_stranded,
                               struct acre__piece **out) {
-    struct fit fit = {.score = UINT64_MAX, .most_stranded = most_stranded};
     uint64_t bytes = acre__round_up(size, ACRE__PIECE_GRAIN);
+    int is_first = arena->filled < ACRE__FILLED_ALL / FEW_PART;
+    struct fit fit = {.score = UINT64_MAX,
+                      .most_stranded = most_stranded,
+                      .most_left = is_first ? bytes / CLOSE_PART : BY_ADDRESS,
+                      .most_tries = is_first ? FIRST_TRIES : FIT_TRIES};
     unsigned sort = acre__arena_is_own(arena, bytes) ? ACRE__FIT_OWN : ACRE__FIT_SHARED;
     *out = NULL;
     owner_search(reach ? reach->recent : NULL, sort, bytes, alignment, &fit);
@@ -147,7 +176,9 @@ static acre_status arena_take(struct acre__arena *arena, const struct acre__reac
     owner_search(&arena->ready, sort, bytes, alignment, &fit);
     if (!fit.hole && sort == ACRE__FIT_OWN && arena->is_ahead)
         owner_search(&arena->ready, ACRE__FIT_SHARED, bytes, alignment, &fit);
-    if (!fit.hole && (sort == ACRE__FIT_SHARED || arena->is_ahead))
+    if (fit.hole)
+        note_filled(arena, fit.hole->bytes - bytes, bytes);
+    else if (sort == ACRE__FIT_SHARED || arena->is_ahead)
         last_search(arena, reach, bytes, alignment, &fit);
     return fit.hole ? hole_take(fit.hole, fit.at, bytes, out) : ACRE_OK;
 }
@@ -383,6 +414,7 @@ static uint64_t arena_release(struct acre__arena *arena, uint64_t want, int is_m
     if (!arena->held) { /* empty: start over */
         arena->is_joined = arena->is_ahead = arena->is_low = 0;
         arena->cycles = 0;
+        arena->filled = ACRE__FILLED_ALL;
         arena->taken_now = arena->taken_before = (struct acre__seen){{0}};
         arena->gathered_now = arena->gathered_before = (struct acre__seen){{0}};
     }
@@ -399,14 +431,14 @@ uint64_t acre__arena_trim(struct acre__arena *arena, uint64_t most) {
     arena->peak = arena->taken;
     account->peak = account->taken;
     acre__account_window(account, 0);
-    account->ahead = 0;
+    account->ahead = account->refused = 0;
     return went;
 }
 
 /* ---- opening, lookup, ending ---- */
 
 void acre__arena_open(struct acre__arena *arena, const struct acre__arena_setup *setup) {
-    *arena = (struct acre__arena){.setup = *setup};
+    *arena = (struct acre__arena){.setup = *setup, .filled = ACRE__FILLED_ALL};
     arena->unit = setup->kind == ACRE_KIND_DEVICE ? acre__chunk_unit(setup->dev, 0) : 0;
     arena->block_bytes = (size_t)8 << 20;
     arena->own_bytes = (uint64_t)64 << 20;

@@ -19,9 +19,10 @@
  * size and released when other pieces need the memory. That suits programs whose live memory only
  * rises or stays, as long as the device keeps up. The arena becomes *joined* when live memory falls
  * by 30 %, or when work in flight still uses the memory to release. It stays joined until it holds
- * no memory. Pieces then share chunks, best fit places them, and the arena gathers free chunks.
- * Placement then depends on the pieces alone, so a program that repeats itself makes no driver
- * call. docs/design.md and docs/measurements.md list the alternatives that were tried.
+ * no memory. Pieces then share chunks, best fit places them (or first fit, if few of them fill
+ * their hole), and the arena gathers free chunks. Placement then depends on the pieces alone, so a
+ * program that repeats itself makes no driver call. docs/design.md and docs/measurements.md list
+ * the alternatives that were tried.
  *
  * The owner of the arena locks it. */
 #ifndef ACRE_ARENA_ARENA_H
@@ -112,6 +113,7 @@ struct acre__account {
     uint64_t held_peak;                 /* high-water mark of `held` */
     uint64_t taken, peak;               /* bytes of taken pieces, and their high-water mark */
     uint64_t ahead;                     /* bytes reserved by acre__arena_grow_ahead */
+    uint64_t refused;                   /* what `held` would have been after the last refusal */
     uint64_t window_bytes, window_peak; /* bytes taken in this window, and `peak` at its start */
     uint64_t window_rise;               /* by how much `peak` rose in the window before */
     /* Called when an arena needs more than the budget allows. The owner releases about `bytes` that
@@ -158,6 +160,8 @@ struct acre__arena_setup {
     acre_pool *pool; /* owner of the memory in the book, or NULL */
 };
 
+enum { ACRE__FILLED_TAKES = 128, ACRE__FILLED_ALL = 1 << 20 };
+
 struct acre__arena {
     struct acre__arena_setup setup;
     size_t unit;                  /* chunk granularity; 0: blocks of acre_mem_alloc */
@@ -177,6 +181,7 @@ struct acre__arena {
     /* Sizes taken and gathered since live memory last fell, and in the cycle before. */
     struct acre__seen taken_now, taken_before;
     struct acre__seen gathered_now, gathered_before;
+    uint32_t filled;             /* of ACRE__FILLED_ALL: pieces that filled their hole of late */
     uint64_t cycles;             /* times that live memory fell after `peak` bytes were taken */
     uint64_t cycle_bytes;        /* bytes taken since live memory last fell */
     uint64_t made, ended, moved; /* chunks or blocks: created, released, moved */
@@ -249,7 +254,7 @@ void acre__arena_end(struct acre__arena *arena);
 
 /* ---- arena_grow.c: internal to the arena ---- */
 
-/* The size of chunks that pieces share: about a 64th of the high-water mark. */
+/* The size of chunks that pieces share: a 64th to a 32nd of the high-water mark, within bounds. */
 uint64_t acre__arena_chunk(const struct acre__arena *arena);
 
 /* Returns 1 if the budget allows the owner to hold `bytes` more once `more` bytes are taken. */

@@ -149,11 +149,14 @@ static struct acre__pick *pick_around(struct gather *gather, uint64_t left) {
     return best;
 }
 
-/* Chooses the largest chunks that fit, of clean holes or of the others. Returns what is left. */
-static uint64_t picks_choose_some(struct gather *gather, uint64_t left, int is_clean) {
+enum pick_from { FROM_CLEAN, FROM_OTHERS, FROM_ALL };
+
+/* Chooses the largest chunks that fit. Returns what is left. */
+static uint64_t picks_choose_some(struct gather *gather, uint64_t left, enum pick_from from) {
     for (size_t i = 0; i < gather->picks.count && left; i++) {
         struct acre__pick *pick = &gather->picks.list[i];
-        if (pick->is_clean != is_clean || pick->part->bytes > left ||
+        if (pick->part->bytes > left ||
+            (from != FROM_ALL && pick->is_clean != (from == FROM_CLEAN)) ||
             (gather->base && pick->hole == gather->base))
             continue;
         pick->is_chosen = 1;
@@ -162,19 +165,31 @@ static uint64_t picks_choose_some(struct gather *gather, uint64_t left, int is_c
     return left;
 }
 
-/* Chooses chunks, those first whose holes are used up. The arena creates the rest; beyond the
- * budget it uses a larger chunk instead. */
-static void picks_choose(struct gather *gather) {
-    uint64_t left = picks_choose_some(gather, gather->missing, 1);
-    left = picks_choose_some(gather, left, 0);
-    struct acre__pick *around = left && !acre__arena_may_hold(gather->arena, left, gather->bytes)
-                                    ? pick_around(gather, left)
-                                    : NULL;
+/* Chooses a larger chunk for the rest, if there are addresses for it. */
+static int picks_choose_around(struct gather *gather, uint64_t left) {
+    struct acre__pick *around = pick_around(gather, left);
     uint64_t room = gather->base ? room_behind(gather->base) : UINT64_MAX;
-    if (around && gather->missing - left + around->part->bytes <= room) {
-        around->is_chosen = 1;
-        gather->missing += around->part->bytes - left;
+    if (!around || gather->missing - left + around->part->bytes > room)
+        return 0;
+    around->is_chosen = 1;
+    gather->missing += around->part->bytes - left;
+    return 1;
+}
+
+/* Chooses chunks, those first whose holes are used up. The arena creates the rest. Beyond the
+ * budget it uses a larger chunk instead, or chooses again by size alone, which may leave less. */
+static void picks_choose(struct gather *gather) {
+    uint64_t left = picks_choose_some(gather, gather->missing, FROM_CLEAN);
+    left = picks_choose_some(gather, left, FROM_OTHERS);
+    if (left && !acre__arena_may_hold(gather->arena, left, gather->bytes) &&
+        picks_choose_around(gather, left))
         left = 0;
+    if (left && !acre__arena_may_hold(gather->arena, left, gather->bytes)) {
+        for (size_t i = 0; i < gather->picks.count; i++)
+            gather->picks.list[i].is_chosen = 0;
+        left = picks_choose_some(gather, gather->missing, FROM_ALL);
+        if (left && picks_choose_around(gather, left))
+            left = 0;
     }
     gather->created = left;
 }

@@ -43,9 +43,12 @@ static uint64_t most_of(uint64_t a, uint64_t b) {
 }
 
 /* Returns 1 if the arena may exceed the budget to spare its holes. Little is enough if live memory
- * stays the same. While it rises, what is created now is probably needed soon. */
+ * stays the same. While it rises, what is created now is probably needed soon. What the card or a
+ * limit refused is not asked for again, because a refused call is slow and may be counted. */
 static int may_spare(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
     const struct acre__account *account = arena->setup.account;
+    if (account->refused && account->held + bytes >= account->refused)
+        return 0;
     uint64_t percent = most_taken(arena, more) / 100;
     uint64_t rise = account->peak - account->window_peak + account->window_rise;
     uint64_t allowed =
@@ -212,14 +215,17 @@ static uint64_t grow_bytes(const struct acre__arena *arena, uint64_t missing, ui
     return missing > chunk ? missing : chunk;
 }
 
-/* Adds at least the memory that is missing for a piece at the end; with `is_least` exactly that. */
+/* Adds at least the memory that is missing for a piece at the end, and with `*is_more` more than
+ * that if the budget allows it. Sets `*is_more` to 1 if it asked for more. */
 static acre_status append_behind(struct acre__arena *arena, const struct acre__reach *reach,
-                                 uint64_t bytes, uint64_t alignment, int is_least) {
+                                 uint64_t bytes, uint64_t alignment, int *is_more) {
     struct acre__region *region = arena->regions;
     const struct acre__piece *tail = acre__arena_tail(arena, reach);
     const struct acre__reach *to = tail && tail->holes != &arena->ready ? reach : NULL;
     uint64_t at = acre__round_up(tail ? tail->at : region ? region->end : 0, alignment);
     uint64_t chunk = acre__arena_chunk(arena);
+    int may_more = *is_more;
+    *is_more = 0;
     acre_status status = region_for(arena, &at, acre__round_up(bytes, arena->unit) + arena->unit,
                                     alignment, &region);
     if (status == ACRE_OK)
@@ -229,10 +235,12 @@ static acre_status append_behind(struct acre__arena *arena, const struct acre__r
     if (at + bytes <= region->end)
         return ACRE_OK;
     uint64_t missing = acre__round_up(at + bytes - region->end, arena->unit);
-    uint64_t wanted = grow_bytes(arena, missing, chunk);
-    if (!is_least && region_reaches(region, region->end, wanted) &&
-        acre__arena_may_hold(arena, wanted, bytes))
+    uint64_t wanted = may_more ? grow_bytes(arena, missing, chunk) : missing;
+    if (wanted > missing && region_reaches(region, region->end, wanted) &&
+        acre__arena_may_hold(arena, wanted, bytes)) {
+        *is_more = 1;
         missing = wanted;
+    }
     return append_chunks(arena, region, to, missing, chunk);
 }
 
@@ -240,8 +248,18 @@ static acre_status append_behind(struct acre__arena *arena, const struct acre__r
  * have those of the piece. */
 static acre_status grow_behind(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment) {
-    acre_status status = append_behind(arena, reach, bytes, alignment, 0);
-    return acre__is_too_much(status) ? append_behind(arena, reach, bytes, alignment, 1) : status;
+    int is_more = 1;
+    acre_status status = append_behind(arena, reach, bytes, alignment, &is_more);
+    if (is_more && acre__is_too_much(status)) {
+        is_more = 0;
+        status = append_behind(arena, reach, bytes, alignment, &is_more);
+    }
+    struct acre__account *account = arena->setup.account;
+    if (acre__is_too_much(status))
+        account->refused = account->held + missing_behind(arena, reach, bytes);
+    else if (account->held >= account->refused)
+        account->refused = 0;
+    return status;
 }
 
 acre_status acre__arena_addresses(struct acre__arena *arena, uint64_t bytes, uint64_t alignment,
@@ -327,7 +345,8 @@ static acre_status take_gathered(struct acre__arena *arena, const struct acre__r
     if (alignment <= arena->unit)
         status = acre__arena_gather(arena, reach, bytes, alignment,
                                     missing_behind(arena, reach, bytes), spares_holes, out);
-    return status || *out ? status : acre__arena_take_any(arena, reach, bytes, alignment, out);
+    int is_done = status || *out || spares_holes;
+    return is_done ? status : acre__arena_take_any(arena, reach, bytes, alignment, out);
 }
 
 /* Releases chunks that were created for one large piece each: they are hard to reuse. */
@@ -345,17 +364,18 @@ static void release_large(struct acre__arena *arena) {
  * there are too few of them. */
 static acre_status take_joined(struct acre__arena *arena, const struct acre__reach *reach,
                                uint64_t bytes, uint64_t alignment, struct acre__piece **out) {
-    uint64_t missing = missing_behind(arena, reach, bytes);
     int is_all_gathered = 0;
     acre_status status = ACRE_OK;
-    if (!acre__arena_may_hold(arena, missing, bytes))
-        release_large(arena);
+    if (!acre__arena_may_hold(arena, missing_behind(arena, reach, bytes), bytes))
+        release_large(arena); /* perhaps of the hole at the end */
+    uint64_t missing = missing_behind(arena, reach, bytes);
     if (!acre__arena_may_hold(arena, missing, bytes) && !size_is_repeated(arena, bytes, missing) &&
         over_after_reclaim(arena, missing, bytes)) {
         int spares_holes = may_spare(arena, missing, bytes);
         is_all_gathered = !spares_holes;
-        acre__seen_add(&arena->gathered_now, bytes);
         status = take_gathered(arena, reach, bytes, alignment, spares_holes, out);
+        if (*out || !spares_holes)
+            acre__seen_add(&arena->gathered_now, bytes);
         if (status || *out)
             return status;
     }
