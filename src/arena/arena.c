@@ -6,8 +6,8 @@
  * depends on the order of calls alone, and the same calls get the same places. While the arena is
  * apart, a large piece takes a hole only if it nearly fills it.
  *
- * A program that repeats its sizes finds holes that its pieces fill. If few pieces of late filled
- * their hole, for example because tensors grow by a little in every step, best fit would leave many
+ * A program that repeats its sizes finds holes that its pieces fill. If pieces rarely fill
+ * theirs, for example because tensors grow by a little in every step, best fit would leave many
  * remainders too small for the next sizes. Then a piece that fills no hole takes the first one, by
  * address, of a few that are large enough. */
 #include "arena/arena.h"
@@ -21,8 +21,9 @@ enum {
     FIRST_TRIES = 16, /* the same, by address */
     CLOSE_PART = 20,  /* by address, a hole still comes first if at most a 20th is left */
     FILLED_PART = 64, /* a piece fills its hole if at most a 64th is left */
-    FEW_PART = 8,     /* few pieces fill their hole: less than an eighth */
-    OWN_MISFIT = 20,  /* apart, at most a 20th of a large piece is wasted behind it */
+    FILLED_TAKES = 512,
+    RARE_PART = 8,   /* pieces rarely fill their hole: less than one in eight */
+    OWN_MISFIT = 20, /* apart, at most a 20th of a large piece is wasted behind it */
     FALL_PERCENT = 70,
     RISE_PERCENT = 80
 };
@@ -84,11 +85,15 @@ static uint64_t hole_stranded(const struct acre__piece *hole, uint64_t end) {
     return part && part->node.key >= hole->at && behind <= acre__piece_end(hole) ? behind - end : 0;
 }
 
-/* The share of the last pieces that filled their hole is a moving average over about
- * ACRE__FILLED_TAKES of them. */
-static void note_filled(struct acre__arena *arena, uint64_t left, uint64_t bytes) {
-    arena->filled -= arena->filled / ACRE__FILLED_TAKES;
-    arena->filled += left <= bytes / FILLED_PART ? ACRE__FILLED_ALL / ACRE__FILLED_TAKES : 0;
+static void note_filled(struct acre__filled *filled, int is_filled) {
+    filled->filled += is_filled ? 1 : 0;
+    if (++filled->takes < filled->most)
+        return;
+    int was_rare = filled->is_rare;
+    filled->is_rare = filled->filled < filled->takes / RARE_PART;
+    if (was_rare && !filled->is_rare)
+        filled->most *= 2;
+    filled->takes = filled->filled = 0;
 }
 
 /* Searches the holes of one owner, from the smallest that is large enough. Prefers small scores. */
@@ -164,7 +169,7 @@ static acre_status arena_take(struct acre__arena *arena, const struct acre__reac
                               size_t size, size_t alignment, uint64_t most_stranded,
                               struct acre__piece **out) {
     uint64_t bytes = acre__round_up(size, ACRE__PIECE_GRAIN);
-    int is_first = arena->filled < ACRE__FILLED_ALL / FEW_PART;
+    int is_first = arena->filled.is_rare;
     struct fit fit = {.score = UINT64_MAX,
                       .most_stranded = most_stranded,
                       .most_left = is_first ? bytes / CLOSE_PART : BY_ADDRESS,
@@ -176,9 +181,9 @@ static acre_status arena_take(struct acre__arena *arena, const struct acre__reac
     owner_search(&arena->ready, sort, bytes, alignment, &fit);
     if (!fit.hole && sort == ACRE__FIT_OWN && arena->is_ahead)
         owner_search(&arena->ready, ACRE__FIT_SHARED, bytes, alignment, &fit);
-    if (fit.hole)
-        note_filled(arena, fit.hole->bytes - bytes, bytes);
-    else if (sort == ACRE__FIT_SHARED || arena->is_ahead)
+    if (fit.hole && arena->unit && !arena->setup.is_simple)
+        note_filled(&arena->filled, fit.hole->bytes - bytes <= bytes / FILLED_PART);
+    if (!fit.hole && (sort == ACRE__FIT_SHARED || arena->is_ahead))
         last_search(arena, reach, bytes, alignment, &fit);
     return fit.hole ? hole_take(fit.hole, fit.at, bytes, out) : ACRE_OK;
 }
@@ -414,7 +419,7 @@ static uint64_t arena_release(struct acre__arena *arena, uint64_t want, int is_m
     if (!arena->held) { /* empty: start over */
         arena->is_joined = arena->is_ahead = arena->is_low = 0;
         arena->cycles = 0;
-        arena->filled = ACRE__FILLED_ALL;
+        arena->filled = (struct acre__filled){.most = FILLED_TAKES};
         arena->taken_now = arena->taken_before = (struct acre__seen){{0}};
         arena->gathered_now = arena->gathered_before = (struct acre__seen){{0}};
     }
@@ -431,14 +436,14 @@ uint64_t acre__arena_trim(struct acre__arena *arena, uint64_t most) {
     arena->peak = arena->taken;
     account->peak = account->taken;
     acre__account_window(account, 0);
-    account->ahead = account->refused = 0;
+    account->ahead = 0;
     return went;
 }
 
 /* ---- opening, lookup, ending ---- */
 
 void acre__arena_open(struct acre__arena *arena, const struct acre__arena_setup *setup) {
-    *arena = (struct acre__arena){.setup = *setup, .filled = ACRE__FILLED_ALL};
+    *arena = (struct acre__arena){.setup = *setup, .filled.most = FILLED_TAKES};
     arena->unit = setup->kind == ACRE_KIND_DEVICE ? acre__chunk_unit(setup->dev, 0) : 0;
     arena->block_bytes = (size_t)8 << 20;
     arena->own_bytes = (uint64_t)64 << 20;

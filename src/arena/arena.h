@@ -104,7 +104,7 @@ struct acre__region_part {
 };
 
 /* The recent rise of the high-water mark is that of this window and of the one before. A window
- * ends when four times the mark have been taken in it. */
+ * ends when four times the mark have been taken in it. Then refusals are forgotten too. */
 enum { ACRE__WINDOW_PEAKS = 4 };
 
 /* Totals of all arenas of one owner. */
@@ -113,7 +113,7 @@ struct acre__account {
     uint64_t held_peak;                 /* high-water mark of `held` */
     uint64_t taken, peak;               /* bytes of taken pieces, and their high-water mark */
     uint64_t ahead;                     /* bytes reserved by acre__arena_grow_ahead */
-    uint64_t refused;                   /* what `held` would have been after the last refusal */
+    uint64_t refused;                   /* the least `held` that the card or a limit refused */
     uint64_t window_bytes, window_peak; /* bytes taken in this window, and `peak` at its start */
     uint64_t window_rise;               /* by how much `peak` rose in the window before */
     /* Called when an arena needs more than the budget allows. The owner releases about `bytes` that
@@ -160,7 +160,12 @@ struct acre__arena_setup {
     acre_pool *pool; /* owner of the memory in the book, or NULL */
 };
 
-enum { ACRE__FILLED_TAKES = 128, ACRE__FILLED_ALL = 1 << 20 };
+/* Whether few pieces fill their hole is decided after every `most` of them. `most` doubles when
+ * best fit returns: placement changes what is counted, and must not alternate for ever. */
+struct acre__filled {
+    uint64_t takes, filled, most;
+    int is_rare;
+};
 
 struct acre__arena {
     struct acre__arena_setup setup;
@@ -181,7 +186,7 @@ struct acre__arena {
     /* Sizes taken and gathered since live memory last fell, and in the cycle before. */
     struct acre__seen taken_now, taken_before;
     struct acre__seen gathered_now, gathered_before;
-    uint32_t filled;             /* of ACRE__FILLED_ALL: pieces that filled their hole of late */
+    struct acre__filled filled;
     uint64_t cycles;             /* times that live memory fell after `peak` bytes were taken */
     uint64_t cycle_bytes;        /* bytes taken since live memory last fell */
     uint64_t made, ended, moved; /* chunks or blocks: created, released, moved */
@@ -440,8 +445,10 @@ static inline void acre__arena_count_taken(struct acre__arena *arena, uint64_t m
     arena->peak = arena->taken > arena->peak ? arena->taken : arena->peak;
     account->taken += more;
     account->window_bytes += more;
-    if (account->window_bytes / ACRE__WINDOW_PEAKS > account->peak)
+    if (account->window_bytes / ACRE__WINDOW_PEAKS > account->peak) {
         acre__account_window(account, account->peak - account->window_peak);
+        account->refused = 0;
+    }
     account->peak = account->taken > account->peak ? account->taken : account->peak;
 }
 static inline void acre__arena_count_given(struct acre__arena *arena, uint64_t less) {
@@ -453,6 +460,17 @@ static inline void acre__arena_count_held(struct acre__arena *arena, uint64_t mo
     arena->held += more - less;
     account->held += more - less;
     account->held_peak = account->held > account->held_peak ? account->held : account->held_peak;
+    if (account->held >= account->refused)
+        account->refused = 0;
+}
+/* Notes that the card or a limit refused `bytes` more. */
+static inline void acre__account_refused(struct acre__account *account, uint64_t bytes) {
+    uint64_t held = account->held + bytes;
+    account->refused = account->refused && account->refused < held ? account->refused : held;
+}
+/* Returns 1 if `bytes` more would be as much as was refused. */
+static inline int acre__account_is_refused(const struct acre__account *account, uint64_t bytes) {
+    return account->refused && account->held + bytes >= account->refused;
 }
 
 #endif

@@ -176,20 +176,37 @@ static int picks_choose_around(struct gather *gather, uint64_t left) {
     return 1;
 }
 
-/* Chooses chunks, those first whose holes are used up. The arena creates the rest. Beyond the
- * budget it uses a larger chunk instead, or chooses again by size alone, which may leave less. */
-static void picks_choose(struct gather *gather) {
+static uint64_t picks_choose_clean(struct gather *gather) {
     uint64_t left = picks_choose_some(gather, gather->missing, FROM_CLEAN);
-    left = picks_choose_some(gather, left, FROM_OTHERS);
-    if (left && !acre__arena_may_hold(gather->arena, left, gather->bytes) &&
-        picks_choose_around(gather, left))
+    return picks_choose_some(gather, left, FROM_OTHERS);
+}
+
+static void picks_clear(struct gather *gather) {
+    for (size_t i = 0; i < gather->picks.count; i++)
+        gather->picks.list[i].is_chosen = 0;
+}
+
+static int may_create(const struct gather *gather, uint64_t bytes) {
+    return acre__arena_may_hold(gather->arena, bytes, gather->bytes) &&
+           !acre__account_is_refused(gather->arena->setup.account, bytes);
+}
+
+/* Chooses chunks, those first whose holes are used up. The arena creates the rest. If it may not,
+ * it uses a larger chunk instead, or chooses by size alone if that leaves less. */
+static void picks_choose(struct gather *gather) {
+    uint64_t left = picks_choose_clean(gather);
+    if (left && !may_create(gather, left) && picks_choose_around(gather, left))
         left = 0;
-    if (left && !acre__arena_may_hold(gather->arena, left, gather->bytes)) {
-        for (size_t i = 0; i < gather->picks.count; i++)
-            gather->picks.list[i].is_chosen = 0;
-        left = picks_choose_some(gather, gather->missing, FROM_ALL);
-        if (left && picks_choose_around(gather, left))
-            left = 0;
+    if (left && !may_create(gather, left) && !gather->spares_holes) {
+        picks_clear(gather);
+        uint64_t again = picks_choose_some(gather, gather->missing, FROM_ALL);
+        if (again && picks_choose_around(gather, again))
+            again = 0;
+        if (again >= left) {
+            picks_clear(gather);
+            again = picks_choose_clean(gather);
+        }
+        left = again;
     }
     gather->created = left;
 }

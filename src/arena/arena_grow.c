@@ -47,7 +47,7 @@ static uint64_t most_of(uint64_t a, uint64_t b) {
  * limit refused is not asked for again, because a refused call is slow and may be counted. */
 static int may_spare(const struct acre__arena *arena, uint64_t bytes, uint64_t more) {
     const struct acre__account *account = arena->setup.account;
-    if (account->refused && account->held + bytes >= account->refused)
+    if (acre__account_is_refused(account, bytes))
         return 0;
     uint64_t percent = most_taken(arena, more) / 100;
     uint64_t rise = account->peak - account->window_peak + account->window_rise;
@@ -254,11 +254,6 @@ static acre_status grow_behind(struct acre__arena *arena, const struct acre__rea
         is_more = 0;
         status = append_behind(arena, reach, bytes, alignment, &is_more);
     }
-    struct acre__account *account = arena->setup.account;
-    if (acre__is_too_much(status))
-        account->refused = account->held + missing_behind(arena, reach, bytes);
-    else if (account->held >= account->refused)
-        account->refused = 0;
     return status;
 }
 
@@ -345,6 +340,8 @@ static acre_status take_gathered(struct acre__arena *arena, const struct acre__r
     if (alignment <= arena->unit)
         status = acre__arena_gather(arena, reach, bytes, alignment,
                                     missing_behind(arena, reach, bytes), spares_holes, out);
+    if (*out)
+        acre__seen_add(&arena->gathered_now, bytes);
     int is_done = status || *out || spares_holes;
     return is_done ? status : acre__arena_take_any(arena, reach, bytes, alignment, out);
 }
@@ -374,8 +371,6 @@ static acre_status take_joined(struct acre__arena *arena, const struct acre__rea
         int spares_holes = may_spare(arena, missing, bytes);
         is_all_gathered = !spares_holes;
         status = take_gathered(arena, reach, bytes, alignment, spares_holes, out);
-        if (*out || !spares_holes)
-            acre__seen_add(&arena->gathered_now, bytes);
         if (status || *out)
             return status;
     }

@@ -57,6 +57,8 @@ acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t by
     struct acre__region_part *part;
     *is_lost = 0;
     acre_status status = acre__chunk_take(arena->setup.dev, bytes, ACRE__CHUNK_SHAREABLE, &chunk);
+    if (status == ACRE_E_DEVICE_MEMORY || status == ACRE_E_LIMIT)
+        acre__account_refused(arena->setup.account, bytes);
     if (status)
         return status;
     status = part_make(region, at, sort, chunk, &part);

@@ -378,14 +378,37 @@ ARENA_TEST(pieces_that_fill_no_hole_take_the_first_one) {
     acre__arena_give(holes[0], NULL);
     acre__arena_give(holes[1], NULL);
     assert_int_equal(place_of(10 * MIB, 1), small);
-    assert_int_equal(place_of(5 * MIB, 100), small);
-    assert_int_equal(place_of(5 * MIB, 300), large);
+    assert_int_equal(place_of(5 * MIB, 400), small);
+    assert_int_equal(place_of(5 * MIB, 200), large);
     assert_int_equal(place_of(10 * MIB, 1), large);
     acre__arena_give(holes[2], NULL);
     assert_int_equal(place_of(10 * MIB, 1), close);
-    assert_int_equal(place_of(10 * MIB + MIB / 4, 100), close); /* fills it */
+    assert_int_equal(place_of(10 * MIB + MIB / 4, 600), close); /* fills it */
     assert_int_equal(place_of(15 * MIB, 1), small);
     expect_truth();
+}
+
+/* By size neither piece fills its hole, by address one of them does. So the arena would change its
+ * mind for ever, if it did not take longer each time. */
+ARENA_TEST(placement_does_not_alternate_for_ever) {
+    rise_and_fall(256 * MIB);
+    acre__arena_ready(&owners[0][0]);
+    struct acre__piece *large = take(NULL, 30 * MIB, 256);
+    take(NULL, MIB, 256);
+    struct acre__piece *small = take(NULL, 12 * MIB, 256);
+    take(NULL, MIB, 256);
+    acre__arena_give(large, NULL);
+    acre__arena_give(small, NULL);
+    uint64_t at = 0;
+    unsigned changes = 0;
+    for (unsigned i = 0; i < 100000; i++) {
+        struct acre__piece *a = take(NULL, 10 * MIB, 256), *b = take(NULL, 20 * MIB, 256);
+        changes += at && a->at != at;
+        at = a->at;
+        acre__arena_give(a, NULL);
+        acre__arena_give(b, NULL);
+    }
+    assert_true(changes > 2 && changes < 20);
 }
 
 /* ---- the budget ---- */
@@ -572,6 +595,12 @@ ARENA_TEST(holes_are_not_spared_on_a_full_card) {
     assert_int_equal(api_stats(dev).driver_creates, once);
     assert_int_equal(arena.held, 896 * MIB);
     api_ok(acre_mem_free(dev, rest));
+    acre__arena_give(piece, &reaches[0]);
+    for (unsigned i = 0; i < 500; i++) /* a window */
+        acre__arena_give(take(&reaches[0], 11 * MIB, 256), &reaches[0]);
+    size_t more = (size_t)acre__arena_tail(&arena, &reaches[0])->bytes + 6 * MIB;
+    assert_int_equal(take_moving(more, &piece), 0);
+    assert_int_equal(arena.held, 902 * MIB);
     expect_truth();
 }
 
