@@ -161,7 +161,7 @@ struct acre__arena_setup {
 };
 
 /* Whether few pieces fill their hole is decided after every `most` of them. `most` doubles when
- * best fit returns: placement changes what is counted, and must not alternate for ever. */
+ * best fit returns: placement changes what is counted, and must not alternate forever. */
 struct acre__filled {
     uint64_t takes, filled, most;
     int is_rare;

@@ -389,8 +389,8 @@ ARENA_TEST(pieces_that_fill_no_hole_take_the_first_one) {
 }
 
 /* By size neither piece fills its hole, by address one of them does. So the arena would change its
- * mind for ever, if it did not take longer each time. */
-ARENA_TEST(placement_does_not_alternate_for_ever) {
+ * mind forever, if it did not take longer each time. */
+ARENA_TEST(placement_does_not_alternate_forever) {
     rise_and_fall(256 * MIB);
     acre__arena_ready(&owners[0][0]);
     struct acre__piece *large = take(NULL, 30 * MIB, 256);
