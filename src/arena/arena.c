@@ -17,13 +17,13 @@
 #include "base/status.h"
 
 enum {
-    FIT_TRIES = 4,    /* holes compared for each owner, by size */
-    FIRST_TRIES = 16, /* the same, by address */
-    CLOSE_PART = 20,  /* by address, a hole still comes first if at most a 20th is left */
-    FILLED_PART = 64, /* a piece fills its hole if at most a 64th is left */
-    FILLED_TAKES = 512,
-    RARE_PART = 8,   /* pieces rarely fill their hole: less than one in eight */
-    OWN_MISFIT = 20, /* apart, at most a 20th of a large piece is wasted behind it */
+    FIT_TRIES = 4,      /* best fit: holes compared for each owner */
+    FIRST_TRIES = 16,   /* first fit: holes compared for each owner */
+    CLOSE_PART = 20,    /* first fit: a hole comes first if at most a 20th of the piece is left */
+    FILLED_PART = 64,   /* a piece fills its hole if at most a 64th of the piece is left */
+    FILLED_TAKES = 512, /* pieces counted before the arena first decides for first fit */
+    RARE_PART = 8,      /* pieces rarely fill their hole: less than one in eight */
+    OWN_MISFIT = 20,    /* apart, at most a 20th of a large piece is wasted behind it */
     FALL_PERCENT = 70,
     RISE_PERCENT = 80
 };
@@ -85,6 +85,8 @@ static uint64_t hole_stranded(const struct acre__piece *hole, uint64_t end) {
     return part && part->node.key >= hole->at && behind <= acre__piece_end(hole) ? behind - end : 0;
 }
 
+/* Counts a piece that took a hole, and decides between best fit and first fit when enough are
+ * counted. */
 static void note_filled(struct acre__filled *filled, int is_filled) {
     filled->filled += is_filled ? 1 : 0;
     if (++filled->takes < filled->most)

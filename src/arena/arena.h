@@ -160,11 +160,12 @@ struct acre__arena_setup {
     acre_pool *pool; /* owner of the memory in the book, or NULL */
 };
 
-/* Whether few pieces fill their hole is decided after every `most` of them. `most` doubles when
- * best fit returns: placement changes what is counted, and must not alternate forever. */
+/* Counts pieces that filled the hole they took. After `most` takes the arena decides between best
+ * fit and first fit. The decision changes later counts, so `most` doubles whenever best fit
+ * returns: then the arena cannot switch back and forth forever. */
 struct acre__filled {
     uint64_t takes, filled, most;
-    int is_rare;
+    int is_rare; /* few pieces filled their hole: first fit */
 };
 
 struct acre__arena {
