@@ -76,6 +76,8 @@ static bool counter_is_gauge(const char *counter) {
                                          "range_bytes",
                                          "range_idle_bytes",
                                          "suspended_bytes",
+                                         "taken_bytes",
+                                         "margin_bytes",
                                          "spillable_bytes",
                                          "away_bytes"};
     for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {

@@ -78,6 +78,21 @@ ACRE_API acre_status acre_device_get_info(acre_device *device, acre_device_info 
 /* Waits for all work that this process has queued on the device. */
 ACRE_API acre_status acre_device_sync(acre_device *device);
 
+/* Sets limits for the device memory that acre takes from the driver: pools, vecs, blocks, heaps,
+ * ranges, plans, acre_vm_create. Imports, managed memory and host memory do not count. 0 means no
+ * limit.
+ *
+ * `limit_bytes`: the most that acre takes from this device in this process. Never a byte more, with
+ * any number of threads.
+ * `margin_bytes`: what acre leaves free on the card for others. Threads that allocate at the same
+ * time, and other processes, can still use some of it. Resumed memory may use it.
+ *
+ * acre does what it does on a smaller card: before a call fails with ACRE_E_DEVICE_MEMORY, acre
+ * releases idle memory, and pools call their callbacks. acre keeps the memory that it has: to come
+ * below a new limit, call acre_trim or free blocks. */
+ACRE_API acre_status acre_device_set_limits(acre_device *device, uint64_t limit_bytes,
+                                            uint64_t margin_bytes);
+
 /* Releases idle memory to the driver, and retries the frees that the driver refused earlier
  * (statistic limbo_count, which is 0 when all have succeeded).
  * Returns the driver's error if the driver refuses some of them again. */
@@ -125,7 +140,10 @@ ACRE_API acre_status acre_trim(acre_device *device);
     X(range_bytes, "bytes of committed pieces of ranges now")                                      \
     X(range_idle_bytes, "bytes of decommitted pieces that are still mapped now")                   \
     X(suspended_bytes, "bytes of suspended memory now, which the device does not hold")            \
-    X(streams_parked, "destroyed streams that acre keeps for acre_stream_create, now")
+    X(streams_parked, "destroyed streams that acre keeps for acre_stream_create, now")             \
+    X(taken_bytes, "device memory that acre has from the driver now, as limit_bytes counts it")    \
+    X(limit_bytes, "limit of acre_device_set_limits; 0: none")                                     \
+    X(margin_bytes, "margin of acre_device_set_limits; 0: none")
 
 typedef struct acre_device_stats {
     size_t struct_size; /* set by the caller */

@@ -192,6 +192,9 @@ MEANINGS = {
         "range_idle_bytes": "bytes of decommitted pieces that are still mapped now",
         "suspended_bytes": "bytes of suspended memory now, which the device does not hold",
         "streams_parked": "destroyed streams that acre keeps for acre_stream_create, now",
+        "taken_bytes": "device memory that acre has from the driver now, as limit_bytes counts it",
+        "limit_bytes": "limit of acre_device_set_limits; 0: none",
+        "margin_bytes": "margin of acre_device_set_limits; 0: none",
     },
     "acre_pool_stats": {
         "live_blocks": "live blocks now, without spillable ones that are away",
@@ -356,6 +359,7 @@ class acre_device_stats(Structure):
         ("driver_releases", c_uint64), ("driver_allocs", c_uint64), ("chunk_created_bytes", c_uint64),
         ("chunk_released_bytes", c_uint64), ("ranges", c_uint64), ("range_bytes", c_uint64),
         ("range_idle_bytes", c_uint64), ("suspended_bytes", c_uint64), ("streams_parked", c_uint64),
+        ("taken_bytes", c_uint64), ("limit_bytes", c_uint64), ("margin_bytes", c_uint64),
     ]
 
 
@@ -553,6 +557,7 @@ FUNCTIONS = {
     "acre_device_count": (c_int, [c_char_p, POINTER(c_uint32)]),
     "acre_device_get_info": (c_int, [c_void_p, POINTER(acre_device_info)]),
     "acre_device_sync": (c_int, [c_void_p]),
+    "acre_device_set_limits": (c_int, [c_void_p, c_uint64, c_uint64]),
     "acre_trim": (c_int, [c_void_p]),
     "acre_device_get_stats": (c_int, [c_void_p, POINTER(acre_device_stats)]),
     "acre_stream_create": (c_int, [c_void_p, c_uint32, POINTER(c_void_p)]),

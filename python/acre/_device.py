@@ -185,6 +185,12 @@ class Device(Closing):
         """Waits for all work that this process has queued on the device."""
         check(lib().acre_device_sync(self.handle))
 
+    def set_limits(self, limit_bytes: int = 0, margin_bytes: int = 0) -> None:
+        """Limits the device memory that acre takes in this process, whatever takes it. margin_bytes of the card stay
+        free for others. 0: no limit."""
+        check(lib().acre_device_set_limits(
+            self.handle, size(limit_bytes, "limit_bytes"), size(margin_bytes, "margin_bytes")))
+
     def trim(self) -> None:
         """Releases idle memory to the driver."""
         check(lib().acre_trim(self.handle))

@@ -20,7 +20,6 @@ static _Thread_local struct {
     acre_status status;
     int device;
     size_t bytes;
-    char why[256]; /* which limit refused; empty: acre did */
 } failed;
 
 /* ---- devices ---- */
@@ -58,6 +57,7 @@ static acre_status device_open(struct torch_device *at, int device, const char *
         return status;
     }
     at->total_bytes = info.total_bytes;
+    acre_torch__limits_apply(at);
     /* The child of a fork inherits blocks that it must not free, and maybe a locked lock. */
     if (!atomic_exchange_explicit(&is_watched, 1, memory_order_relaxed))
         (void)pthread_atfork(NULL, NULL, child_begin);
@@ -152,10 +152,10 @@ int acre_torch_failure(char *text, size_t size) {
     /* Programs that retry with a smaller batch look for the words of PyTorch's own message. */
     int written = snprintf(text, size,
                            "CUDA out of memory. Tried to allocate %.2f MiB (%zu bytes) on GPU %d. "
-                           "acre: %s\n",
+                           "acre: %s%s\n",
                            (double)failed.bytes / 1048576.0, failed.bytes, failed.device,
-                           failed.why[0] ? failed.why : acre_last_detail());
-    if (written > 0 && (size_t)written < size && !failed.why[0])
+                           acre_last_detail(), acre_torch__limits_origin(acre_last_detail()));
+    if (written > 0 && (size_t)written < size)
         (void)acre_oom_report(ACRE_OOM_TEXT, text + written, size - (size_t)written, &needed);
     return 1;
 }
@@ -177,26 +177,6 @@ static acre_status alloc_special(struct torch_device *at, int region, size_t byt
     return acre_torch__region_alloc(region, at, device, bytes, stream, p);
 }
 
-static acre_status alloc_once(struct torch_device *at, int region, size_t bytes, int device,
-                              acre_stream stream, void **p) {
-    if (region != TORCH_NONE || atomic_load_explicit(&acre_torch__special, memory_order_relaxed))
-        return alloc_special(at, region, bytes, device, stream, p);
-    return acre_pool_alloc(atomic_load_explicit(&at->pool, memory_order_relaxed), bytes, 0, stream,
-                           p);
-}
-
-/* Allocates within the limits. Idle memory counts, so it is released before the call fails. */
-static acre_status alloc_limited(struct torch_device *at, int region, size_t bytes, int device,
-                                 acre_stream stream, void **p) {
-    acre_status status = alloc_once(at, region, bytes, device, stream, p);
-    if (status || acre_torch__limits_check(at, device, failed.why, sizeof failed.why) == ACRE_OK)
-        return status;
-    (void)acre_free(*p, stream);
-    *p = NULL;
-    status = acre_torch__limits_make_room(at, device, bytes, failed.why, sizeof failed.why);
-    return status ? status : alloc_once(at, region, bytes, device, stream, p);
-}
-
 static void *alloc_in(int region, size_t bytes, int device, acre_stream stream) {
     acre_status status;
     void *p = NULL;
@@ -206,11 +186,11 @@ static void *alloc_in(int region, size_t bytes, int device, acre_stream stream) 
     if (!at)
         return alloc_failed(NULL, status, device, bytes);
     size_t rounded = rounded_up(bytes);
-    failed.why[0] = 0;
-    if (atomic_load_explicit(&acre_torch__limited, memory_order_relaxed))
-        status = alloc_limited(at, region, rounded, device, stream, &p);
+    if (region == TORCH_NONE && !atomic_load_explicit(&acre_torch__special, memory_order_relaxed))
+        status = acre_pool_alloc(atomic_load_explicit(&at->pool, memory_order_relaxed), rounded, 0,
+                                 stream, &p);
     else
-        status = alloc_once(at, region, rounded, device, stream, &p);
+        status = alloc_special(at, region, rounded, device, stream, &p);
     if (status)
         return alloc_failed(at, status, device, bytes);
     sum_add(&at->allocated, rounded);

@@ -24,9 +24,8 @@ struct torch_sum {
 struct torch_device {
     _Atomic(acre_pool *) pool; /* the default pool; NULL until the device is open */
     acre_device *device;
-    uint64_t total_bytes;          /* of the device */
-    _Atomic uint64_t limit_bytes;  /* of what the pools hold; 0: none */
-    _Atomic uint64_t created_seen; /* chunk_created_bytes, when limits were last checked */
+    uint64_t total_bytes;         /* of the device */
+    _Atomic uint64_t limit_bytes; /* of set_per_process_memory_fraction; 0: none */
     struct torch_sum allocated, requested, blocks;
     _Atomic uint64_t failures, recorded, late_frees;
     uint64_t failures_base;
@@ -52,14 +51,10 @@ acre_status acre_torch__wait(struct torch_device *at);
 
 /* torch_limits.c */
 
-/* 1 if a limit or a margin may be set. */
-extern _Atomic int acre_torch__limited;
-/* After an allocation: ACRE_E_LIMIT if the pools took memory from the card for it that a limit
- * forbids, with the reason in `why`. */
-acre_status acre_torch__limits_check(struct torch_device *at, int device, char *why, size_t size);
-/* Releases free memory, and checks whether `bytes` more may be taken from the card. */
-acre_status acre_torch__limits_make_room(struct torch_device *at, int device, size_t bytes,
-                                         char *why, size_t size);
+/* Tells libacre the limits of a device, with the lock held. */
+void acre_torch__limits_apply(struct torch_device *at);
+/* Returns which setting made the limit that the detail of a refusal names, or "". */
+const char *acre_torch__limits_origin(const char *detail);
 
 /* torch_regions.c */
 

@@ -155,6 +155,23 @@ def test_reserve_and_trim(pool):
     assert pool.stats.held_bytes == 0
 
 
+def test_limits_of_a_device_hold_for_all_its_memory(device):
+    device.set_limits(8 * MIB)
+    with device.pool() as pool:
+        block = pool.alloc(5 * MIB)
+        with pytest.raises(acre.OutOfMemory, match="left of the limit of 8388608 bytes"):
+            device.vec("uint8").resize(5 * MIB)
+        device.set_limits(margin_bytes=device.info.free_bytes)
+        with pytest.raises(acre.OutOfMemory, match="must stay free"):
+            pool.alloc(20 * MIB)
+        device.set_limits()
+        pool.alloc(20 * MIB).free()
+        block.free()
+    with pytest.raises(ValueError, match="margin_bytes"):
+        device.set_limits(margin_bytes=-1)
+    assert device.stats.limit_bytes == device.stats.margin_bytes == 0
+
+
 def test_limits_raise_out_of_memory_with_a_report(device):
     with device.pool(limit_bytes=4 * MIB, soft_limit_bytes=2 * MIB) as pool:
         block = pool.alloc(3 * MIB)

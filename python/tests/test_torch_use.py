@@ -276,11 +276,16 @@ def test_a_fraction_holds_for_regions_too():
     """Of a card of 256 MiB."""
     run(USE + """
 torch.cuda.set_per_process_memory_fraction(0.125)
+def created():
+    return acre.open().stats.chunk_created_bytes
 def refused(count):
+    before = created()
     try:
         return torch.empty(count * MIB) is None
     except torch.OutOfMemoryError as error:
-        assert "the limit of set_per_process_memory_fraction is 32.00 MiB, and acre's pools hold" in str(error), error
+        assert "left of the limit of 33554432 bytes on cuda:0, which torch.cuda.set_per_process_memory_fraction has set" \
+            in str(error), error
+        assert created() == before, "memory beyond the limit was taken, if only for a moment"
         return True
 with acre.torch.pool(tag="kv", own=True):
     kept = torch.empty(20 * MIB)

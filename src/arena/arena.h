@@ -410,6 +410,9 @@ void acre__region_shorten(struct acre__region *region);
 /* Creates the arena's newest region: at least `bytes`, aligned, without pieces. */
 acre_status acre__region_make(struct acre__arena *arena, size_t bytes, size_t alignment,
                               struct acre__region **out);
+/* Before `bytes` of new chunks, none larger than `chunk`: returns ACRE_E_DEVICE_MEMORY if the
+ * device does not have that much. A single chunk is not checked: the driver does that. */
+acre_status acre__region_room(const struct acre__region *region, uint64_t bytes, uint64_t chunk);
 /* Maps a new chunk of `bytes` at an unused address of the region. The caller updates the pieces.
  * After a failure, *is_lost is 1 if the driver refuses to unmap the chunk: the addresses are then
  * lost. */

@@ -287,6 +287,8 @@ acre_status acre__piece_fill(struct acre__piece *piece, const struct acre__picks
     uint64_t filled = 0;
     int is_lost = 0;
     acre_status status = fill_chosen(piece, picks, sort, &filled);
+    if (status == ACRE_OK)
+        status = acre__region_room(region, piece->bytes - filled, chunk);
     while (status == ACRE_OK && filled < piece->bytes) {
         uint64_t left = piece->bytes - filled;
         size_t bytes = (size_t)(left < chunk ? left : chunk);

@@ -184,7 +184,7 @@ static int region_drop_last(struct acre__region *region, const struct acre__reac
 static acre_status append_chunks(struct acre__arena *arena, struct acre__region *region,
                                  const struct acre__reach *to, uint64_t bytes, uint64_t chunk) {
     uint64_t before = arena->held;
-    acre_status status = ACRE_OK;
+    acre_status status = acre__region_room(region, bytes, chunk);
     for (uint64_t left = bytes; left && status == ACRE_OK; left -= acre__least(left, chunk))
         status = region_append_hole(region, acre__least(left, chunk), ACRE__FIT_SHARED, to);
     if (status == ACRE_OK)

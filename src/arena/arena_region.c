@@ -78,6 +78,14 @@ acre_status acre__region_map(struct acre__region *region, uint64_t at, size_t by
     return ACRE_OK;
 }
 
+acre_status acre__region_room(const struct acre__region *region, uint64_t bytes, uint64_t chunk) {
+    const struct acre__arena *arena = region->arena;
+    acre_status status = bytes > chunk ? acre__chunk_check_room(arena->setup.dev, bytes) : ACRE_OK;
+    if (status)
+        acre__account_refused(arena->setup.account, bytes);
+    return status;
+}
+
 acre_status acre__region_alias(struct acre__region *region, uint64_t at, unsigned sort,
                                struct acre__region_part *of) {
     struct acre__region_part *part;

@@ -48,6 +48,9 @@ struct acre_device {
     /* 1: a suspend is at work, and pools allocate nothing (pool/pool_suspend.h). */
     _Atomic uint32_t is_suspending;
 
+    _Atomic uint64_t limit_bytes, margin_bytes; /* of acre_device_set_limits; 0: none */
+    _Atomic uint64_t taken_bytes;               /* see taken.h */
+
     _Atomic uint64_t users; /* bits by device number: devices whose work may use this memory */
 
     _Atomic uint32_t open_count; /* opens not yet closed; changed under the registry lock */

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "device/driver_status.h"
+#include "device/taken.h"
 #include "mem/mem_block.h"
 #include "space/extent.h"
 #include "space/host_pages.h"
@@ -62,6 +63,8 @@ static void block_forget(struct acre__limbo_item *item) {
         acre__host_pages_free((void *)(uintptr_t)block->node.key, block->whole_bytes);
     if (block->source == ACRE__FROM_SPACE)
         acre__extent_destroy(block->extent);
+    if (block->source == ACRE__FROM_DRIVER_DEVICE)
+        acre__taken_remove(block->dev, block->bytes);
     free(block);
 }
 
@@ -262,11 +265,24 @@ static acre_status make_pages(struct mem_call *call) {
     return status;
 }
 
+static acre_status make_device(struct mem_call *call) {
+    size_t bytes = call->block->bytes;
+    acre_status status = acre__taken_add(call->dev, bytes, 1);
+    if (status && acre__chunk_trim(call->dev))
+        status = acre__taken_add(call->dev, bytes, 1);
+    if (status)
+        return status;
+    status = mem_call_run(call, call_device);
+    if (status)
+        acre__taken_remove(call->dev, bytes);
+    return status;
+}
+
 static acre_status mem_make(struct mem_call *call) {
     acre_status status;
     switch (call->block->source) {
     case ACRE__FROM_DRIVER_DEVICE:
-        return mem_call_run(call, call_device);
+        return make_device(call);
     case ACRE__FROM_SPACE:
         status = acre__mem_space_make(call->dev, call->block->bytes, &call->block->extent);
         call->p = status ? NULL : (void *)(uintptr_t)call->block->extent->range.at;
@@ -312,9 +328,10 @@ static acre_status mem_choose(acre_device *dev, acre_kind kind, size_t bytes, ui
     return ACRE_OK;
 }
 
-acre_status acre__mem_check_size(const acre_device *dev, acre_kind kind, size_t bytes) {
-    int is_of_device = kind == ACRE_KIND_DEVICE || kind == ACRE_KIND_MANAGED;
-    if (is_of_device && bytes > dev->info.total_bytes)
+acre_status acre__mem_check_size(acre_device *dev, acre_kind kind, size_t bytes) {
+    if (kind == ACRE_KIND_DEVICE)
+        return acre__taken_check(dev, bytes);
+    if (kind == ACRE_KIND_MANAGED && bytes > dev->info.total_bytes)
         return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes requested, %s has %llu bytes in all",
                           bytes, dev->label, (unsigned long long)dev->info.total_bytes);
     if (bytes > PTRDIFF_MAX)

@@ -19,7 +19,7 @@ acre_status acre__mem_check_driver(const acre_device *dev, const void *p,
 
 /* Returns ACRE_E_DEVICE_MEMORY or ACRE_E_HOST_MEMORY for a size that no memory of the kind can
  * have. */
-acre_status acre__mem_check_size(const acre_device *dev, acre_kind kind, size_t bytes);
+acre_status acre__mem_check_size(acre_device *dev, acre_kind kind, size_t bytes);
 
 /* ---- blocks made of chunks (mem_space.c) ---- */
 

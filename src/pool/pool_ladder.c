@@ -15,6 +15,7 @@
 #include "base/atomic.h"
 #include "base/status.h"
 #include "device/limbo.h"
+#include "device/taken.h"
 #include "pool/pool_central.h"
 #include "pool/pool_debug.h"
 #include "pool/pool_ladder.h"
@@ -50,15 +51,11 @@ static acre_status ladder_try(struct acre__want *want, enum acre__effort effort)
     return ACRE_OK;
 }
 
-/* Returns 1 if the pool's memory is limited by that of its device. */
-static int is_of_device(const acre_pool *pool) {
-    return pool->kind == ACRE_KIND_DEVICE || pool->kind == ACRE_KIND_MANAGED;
-}
-
-/* Returns 1 for a request that no rung can help: it is larger than the card or than the limit. */
+/* Returns 1 for a request that no rung can help: it is larger than the card or than a limit. */
 static int is_hopeless(const struct acre__want *want) {
     const acre_pool *pool = want->pool;
-    return (is_of_device(pool) && want->bytes > pool->dev->info.total_bytes) ||
+    return (pool->kind == ACRE_KIND_DEVICE && want->bytes > acre__taken_most(pool->dev)) ||
+           (pool->kind == ACRE_KIND_MANAGED && want->bytes > pool->dev->info.total_bytes) ||
            (pool->limit_bytes && want->bytes > pool->limit_bytes);
 }
 
@@ -315,8 +312,10 @@ static acre_status climb_to(struct acre__want *want, acre_status refusal, int en
 
 /* Fails with the detail of a request that is larger than the memory of its kind. */
 static acre_status fail_huge(const struct acre__want *want) {
-    const acre_device *dev = want->pool->dev;
-    if (!is_of_device(want->pool))
+    acre_device *dev = want->pool->dev;
+    if (want->pool->kind == ACRE_KIND_DEVICE && want->bytes <= dev->info.total_bytes)
+        return acre__taken_refuse(dev, want->bytes, 0);
+    if (want->pool->kind != ACRE_KIND_DEVICE && want->pool->kind != ACRE_KIND_MANAGED)
         return acre__fail(ACRE_E_HOST_MEMORY, "%zu bytes requested, a pool serves 2 TiB at most",
                           want->bytes);
     return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes requested, %s has %llu bytes in all",

@@ -15,6 +15,7 @@
 #include "base/round.h"
 #include "base/stack.h"
 #include "base/thread.h"
+#include "device/taken.h"
 #include "pool/pool_freed.h"
 #include "pool/pool_list.h"
 #include "pool/pool_slab_make.h"
@@ -210,6 +211,7 @@ static void collect_card(struct acre__oom *oom, acre_pool *pool) {
     }
     acre__pools_visit(pool, collect_other, &others);
     card_ask(pool->dev, &oom->free, &oom->total);
+    oom->room = acre__taken_room(pool->dev, oom->free);
     acre__chunk_count(pool->dev, &count, &chunk_bytes, &cached);
     uint64_t rest = minus(oom->total, oom->free + oom->held_here + oom->held_there);
     oom->acre_bytes = acre__least(rest, minus(chunk_bytes, others.chunk_bytes) +
@@ -233,7 +235,7 @@ static uint64_t bytes_missing(const struct acre__oom *oom, size_t unit) {
     unit = unit ? unit : ACRE__GRAIN;
     uint64_t whole = acre__round_up(oom->wanted, unit);
     int is_of_card = oom->kind == ACRE_KIND_DEVICE && oom->status != ACRE_E_LIMIT;
-    uint64_t by_card = is_of_card ? minus(whole, oom->free) : whole;
+    uint64_t by_card = is_of_card ? minus(whole, oom->room) : whole;
     return acre__least(by_card, minus(oom->wanted, oom->largest_hole));
 }
 
@@ -337,11 +339,10 @@ acre_status acre__report_refusal(const struct acre__want *want, acre_status stat
     cache->oom->said = said;
     cache->oom->tag = cache->tag;
     collect(cache->oom, want, status, limit_tag);
-    if (status == ACRE_E_DEVICE_MEMORY && strstr(said.line, " are free")) {
+    if (status == ACRE_E_DEVICE_MEMORY &&
+        (strstr(said.line, " are free") || strstr(said.line, " are left of the limit"))) {
         /* The detail is that of the last chunk, which may be a part of the block. */
-        (void)acre__fail(status, "%llu bytes requested, %llu bytes of %s are free",
-                         (unsigned long long)cache->oom->asked,
-                         (unsigned long long)cache->oom->free, pool->dev->label);
+        (void)acre__taken_refuse(pool->dev, cache->oom->asked, cache->oom->free);
         acre__said_keep(&said);
         cache->oom->said = said;
     }

@@ -57,6 +57,7 @@ struct acre__oom {
     uint64_t used, soft_limit_bytes, limit_bytes;
     /* The card: free + held_here + held_there + acre_bytes + outside = total. */
     uint64_t total, free;
+    uint64_t room;       /* of the free bytes: what acre may take */
     uint64_t held_here;  /* by this pool; 0 if it uses host memory */
     uint64_t held_there; /* by other pools of this process */
     uint64_t acre_bytes; /* other memory held by acre */

@@ -14,6 +14,7 @@
 #include "base/round.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "device/taken.h"
 #include "pool/pool_limit.h"
 #include "space/away.h"
 #include "space/extent.h"
@@ -299,7 +300,7 @@ static uint64_t shortage(acre_device *dev, const acre_pool *only, uint64_t bytes
                   : pool->used > limit - bytes ? pool->used - (limit - bytes)
                                                : 0;
         acre__lock_give(&pool->lock);
-    } else if (acre__chunk_free_bytes(dev, &free_bytes)) {
+    } else if (acre__taken_ask(dev, &free_bytes)) {
         missing = bytes > free_bytes ? bytes - free_bytes : 1;
     }
     return sum >= missing ? missing : 0;

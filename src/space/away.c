@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "device/device.h"
+#include "device/taken.h"
 #include "space/mapped.h"
 #include "space/steps.h"
 
@@ -147,7 +148,7 @@ static acre_status map_no_memory(const struct acre__away *away, size_t first, ac
     for (size_t i = first; i < away->count; i++)
         if (acre__chunk_is_away(away->mappings[i]->chunk))
             wanted += away->mappings[i]->chunk->bytes;
-    if (status != ACRE_E_DEVICE_MEMORY || !acre__chunk_free_bytes(away->dev, &free_bytes))
+    if (status != ACRE_E_DEVICE_MEMORY || !acre__taken_ask(away->dev, &free_bytes))
         return acre__said_fail(status, &said);
     return acre__fail(
         status, "%llu bytes of device memory are missing: %llu more are needed, and %zu are free",

@@ -13,6 +13,7 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/status.h"
+#include "device/taken.h"
 #include "space/mapped.h"
 #include "watch/probes.h"
 #include "watch/regions.h"
@@ -51,6 +52,12 @@ static CUresult chunk_give_back(const struct acre__driver *drv, struct acre__lim
     return drv->cuMemRelease(((struct acre__chunk *)item)->handle);
 }
 
+static void chunk_not_taken(struct acre__chunk *chunk) {
+    if (chunk->is_taken)
+        acre__taken_remove(chunk->dev, chunk->bytes);
+    chunk->is_taken = 0;
+}
+
 static void chunk_forget(struct acre__limbo_item *item) {
     struct acre__chunk *chunk = (struct acre__chunk *)item;
     struct chunk_store *store = store_of(chunk->dev);
@@ -62,6 +69,7 @@ static void chunk_forget(struct acre__limbo_item *item) {
     store->count--;
     store->released_bytes += chunk->bytes;
     acre__lock_give(&store->lock);
+    chunk_not_taken(chunk);
     free(chunk);
 }
 
@@ -253,18 +261,6 @@ static void chunk_use(void) {
 
 /* ---- allocation ---- */
 
-int acre__chunk_free_bytes(acre_device *dev, size_t *free_bytes) {
-    struct acre__current current;
-    const char *what;
-    size_t total = 0;
-    *free_bytes = 0;
-    if (acre__device_push_relaxed(dev, &current, &what) != CUDA_SUCCESS)
-        return 0;
-    CUresult code = dev->drv->cuMemGetInfo(free_bytes, &total);
-    acre__device_pop(dev, &current);
-    return code == CUDA_SUCCESS;
-}
-
 /* Stores the detail of an out-of-memory failure, with the free memory. */
 static acre_status chunk_no_memory(acre_device *dev, acre_status status, size_t bytes,
                                    uint32_t flags) {
@@ -272,61 +268,71 @@ static acre_status chunk_no_memory(acre_device *dev, acre_status status, size_t 
     if (flags & ACRE__CHUNK_HOST)
         return acre__fail(status, "%zu bytes of host memory requested, the driver has none left",
                           bytes);
-    (void)acre__chunk_free_bytes(dev, &free_bytes);
-    return acre__fail(status, "%zu bytes requested, %zu bytes of %s are free", bytes, free_bytes,
-                      dev->label);
+    (void)acre__taken_free(dev, &free_bytes);
+    return acre__taken_refuse(dev, bytes, free_bytes);
 }
 
-/* Counts a new chunk of `bytes` bytes if the limit allows it; releases the cache before it fails.
- */
-static acre_status store_charge(struct chunk_store *store, acre_device *dev, size_t bytes) {
+/* Undoes chunk_charge for a chunk that could not be created. */
+static void chunk_credit(struct acre__chunk *chunk) {
+    struct chunk_store *store = store_of(chunk->dev);
+    acre__lock_take(&store->lock);
+    store->bytes -= chunk->bytes;
+    store->count--;
+    store->created--;
+    store->created_bytes -= chunk->bytes;
+    acre__lock_give(&store->lock);
+    chunk_not_taken(chunk);
+}
+
+/* Counts a new chunk if `limit` and the limits of the device allow it. */
+static acre_status chunk_charge(struct acre__chunk *chunk, uint64_t limit, int is_new) {
+    struct chunk_store *store = store_of(chunk->dev);
+    size_t bytes = chunk->bytes;
+    acre__lock_take(&store->lock);
+    uint64_t has = store->bytes;
+    int fits = bytes <= limit && has <= limit - bytes;
+    if (fits) {
+        store->bytes += bytes;
+        store->count++;
+        store->created++;
+        store->created_bytes += bytes;
+    }
+    acre__lock_give(&store->lock);
+    if (!fits)
+        return acre__fail(ACRE_E_LIMIT,
+                          "%zu bytes requested, %llu bytes are left of ACRE_CHUNK_LIMIT_BYTES",
+                          bytes, (unsigned long long)(has < limit ? limit - has : 0));
+    if (chunk->wanted & ACRE__CHUNK_HOST)
+        return ACRE_OK;
+    acre_status status = acre__taken_add(chunk->dev, bytes, is_new);
+    chunk->is_taken = status == ACRE_OK;
+    if (status)
+        chunk_credit(chunk);
+    return status;
+}
+
+static acre_status create_once(struct acre__chunk *chunk, uint64_t limit, int is_new) {
+    acre_status status = chunk_charge(chunk, limit, is_new);
+    if (status)
+        return status;
+    status =
+        acre__step_create(chunk->dev, chunk->bytes, chunk->wanted, &chunk->handle, &chunk->flags);
+    if (status)
+        chunk_credit(chunk);
+    return status;
+}
+
+/* Creates the memory of a chunk; releases the cache before it fails. */
+static acre_status chunk_create(struct acre__chunk *chunk, int is_new) {
     uint64_t limit, ignored;
     acre_status status = acre__config_bytes(ACRE__CONFIG_CHUNK_LIMIT_BYTES, UINT64_MAX, &limit);
     if (status == ACRE_OK) /* report a bad value here: a release has no way to report it */
         status = acre__config_bytes(ACRE__CONFIG_CHUNK_CACHE_BYTES, 0, &ignored);
     if (status)
         return status;
-    for (int is_trimmed = 0;; is_trimmed = 1) {
-        acre__lock_take(&store->lock);
-        uint64_t has = store->bytes;
-        int fits = bytes <= limit && has <= limit - bytes;
-        if (fits) {
-            store->bytes += bytes;
-            store->count++;
-            store->created++;
-            store->created_bytes += bytes;
-        }
-        acre__lock_give(&store->lock);
-        if (fits)
-            return ACRE_OK;
-        if (is_trimmed)
-            return acre__fail(ACRE_E_LIMIT,
-                              "%zu bytes requested, %llu bytes are left of ACRE_CHUNK_LIMIT_BYTES",
-                              bytes, (unsigned long long)(has < limit ? limit - has : 0));
-        (void)acre__chunk_trim(dev);
-    }
-}
-
-/* Undoes store_charge for a chunk that could not be created. */
-static void store_credit(struct chunk_store *store, size_t bytes) {
-    acre__lock_take(&store->lock);
-    store->bytes -= bytes;
-    store->count--;
-    store->created--;
-    store->created_bytes -= bytes;
-    acre__lock_give(&store->lock);
-}
-
-static acre_status chunk_create(acre_device *dev, struct acre__chunk *chunk) {
-    struct chunk_store *store = store_of(dev);
-    acre_status status = store_charge(store, dev, chunk->bytes);
-    if (status)
-        return status;
-    status = acre__step_create(dev, chunk->bytes, chunk->wanted, &chunk->handle, &chunk->flags);
-    if (acre__is_no_memory(status) && acre__chunk_trim(dev))
-        status = acre__step_create(dev, chunk->bytes, chunk->wanted, &chunk->handle, &chunk->flags);
-    if (status)
-        store_credit(store, chunk->bytes);
+    status = create_once(chunk, limit, is_new);
+    if (acre__is_too_much(status) && acre__chunk_trim(chunk->dev))
+        status = create_once(chunk, limit, is_new);
     return status;
 }
 
@@ -350,7 +356,7 @@ static acre_status chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
     chunk = chunk_record(dev, bytes, flags);
     if (!chunk)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a chunk's record");
-    status = chunk_create(dev, chunk);
+    status = chunk_create(chunk, 1);
     if (status)
         free(chunk);
     else
@@ -374,12 +380,21 @@ void acre__chunk_drop_list(struct acre__chunk *list) {
     }
 }
 
+acre_status acre__chunk_check_room(acre_device *dev, uint64_t bytes) {
+    size_t room;
+    for (int is_trimmed = 0;; is_trimmed = 1) {
+        if (!acre__taken_ask(dev, &room) || room >= bytes)
+            return ACRE_OK;
+        if (is_trimmed || !acre__chunk_trim(dev))
+            return chunk_no_memory(dev, ACRE_E_DEVICE_MEMORY, bytes, 0);
+    }
+}
+
 /* 0 if the device has less than `left` bytes free in total. Then no smaller chunk is created, so
  * that other threads do not run out of memory in between. */
 static int may_be_in_pieces(acre_device *dev, size_t left, uint32_t flags) {
-    size_t free_bytes;
-    return flags & ACRE__CHUNK_HOST || !acre__chunk_free_bytes(dev, &free_bytes) ||
-           free_bytes >= left;
+    size_t room;
+    return flags & ACRE__CHUNK_HOST || !acre__taken_ask(dev, &room) || room >= left;
 }
 
 /* Free memory may be fragmented, so a failed request is retried with half its size. */
@@ -430,6 +445,7 @@ size_t acre__chunk_leave(struct acre__chunk *chunk) {
     store->count--;
     store->released_bytes += chunk->bytes;
     acre__lock_give(&store->lock);
+    chunk_not_taken(chunk);
     chunk->handle = 0;
     atomic_store_explicit(&chunk->is_away, 1, memory_order_release);
     return chunk->bytes;
@@ -438,7 +454,7 @@ size_t acre__chunk_leave(struct acre__chunk *chunk) {
 acre_status acre__chunk_return(struct acre__chunk *chunk) {
     if (!acre__chunk_is_away(chunk))
         return ACRE_OK;
-    acre_status status = chunk_create(chunk->dev, chunk);
+    acre_status status = chunk_create(chunk, 0);
     if (status == ACRE_OK)
         atomic_store_explicit(&chunk->is_away, 0, memory_order_release);
     return status;

@@ -4,7 +4,8 @@
  * chunks. The store caches unmapped chunks, up to ACRE_CHUNK_CACHE_BYTES, and reuses them for
  * requests of exactly the same size and flags. It releases cached chunks when memory runs short, at
  * trim and at close. All chunks of a device together stay within ACRE_CHUNK_LIMIT_BYTES; imported
- * chunks count but are not limited.
+ * chunks count but are not limited. Chunks of device memory also stay within the limits of the
+ * device (device/taken.h).
  *
  * Threads: any; one lock per device, held for the lists only. */
 #ifndef ACRE_SPACE_CHUNK_H
@@ -31,6 +32,7 @@ struct acre__chunk {
     _Atomic uint32_t users;     /* holders and mappings */
     _Atomic uint32_t is_alone;  /* 1: never cached: exported, imported, or kept long enough */
     _Atomic uint32_t is_shared; /* 1: exported or imported: other processes use it */
+    int is_taken;               /* 1: counted by acre__taken_add */
     int is_staying;             /* for suspend_choose.c, inside a move */
     uint32_t is_waited;         /* while away: calls wait for it; changed in moves (mapped.h) */
     _Atomic uint32_t is_away;   /* 1: without a handle, see acre__chunk_leave */
@@ -54,6 +56,10 @@ acre_status acre__chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
 acre_status acre__chunk_cover(acre_device *dev, size_t bytes, size_t least, uint32_t flags,
                               struct acre__chunk **list);
 
+/* For chunks that are about to be created: returns ACRE_E_DEVICE_MEMORY if the device does not have
+ * `bytes` for them all, so that none is created in vain. */
+acre_status acre__chunk_check_room(acre_device *dev, uint64_t bytes);
+
 /* Imports a chunk of another process, of `bytes` bytes. The caller keeps the descriptor. */
 acre_status acre__chunk_import(acre_device *dev, int fd, size_t bytes, uint32_t flags,
                                struct acre__chunk **chunk);
@@ -68,9 +74,6 @@ void acre__chunk_keep(struct acre__chunk *chunk);
 void acre__chunk_drop(struct acre__chunk *chunk);
 /* acre__chunk_drop for all chunks linked by `next`. */
 void acre__chunk_drop_list(struct acre__chunk *list);
-
-/* Queries the device's free memory. Returns 0 if the query fails. */
-int acre__chunk_free_bytes(acre_device *dev, size_t *free_bytes);
 
 /* For suspending, inside a move (mapped.h). acre__chunk_leave releases the physical memory of a
  * chunk that is mapped nowhere, and keeps its record. If the driver refuses, the memory stays; this

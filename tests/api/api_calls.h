@@ -47,6 +47,9 @@ static inline acre_status api_call_info(const struct api_arguments *with) {
 static inline acre_status api_call_sync(const struct api_arguments *with) {
     return acre_device_sync(with->device);
 }
+static inline acre_status api_call_set_limits(const struct api_arguments *with) {
+    return acre_device_set_limits(with->device, 0, 0);
+}
 static inline acre_status api_call_stream_create(const struct api_arguments *with) {
     acre_stream stream = (acre_stream)1;
     acre_status status = acre_stream_create(with->device, ACRE_STREAM_DEFAULT, &stream);
@@ -233,6 +236,7 @@ static inline acre_status api_call_close(const struct api_arguments *with) {
 static const struct api_call api_calls[] = {
     {"acre_device_get_info", api_call_info, 0, 0},
     {"acre_device_sync", api_call_sync, 0, 0},
+    {"acre_device_set_limits", api_call_set_limits, 0, 0},
     {"acre_stream_create", api_call_stream_create, 0, 0},
     {"acre_stream_sync", api_call_stream_sync, 0, 0},
     {"acre_stream_query", api_call_stream_query, 0, 0},

@@ -194,6 +194,17 @@ TEST(device_copies_and_fills_any_memory) {
     device.trim();
 }
 
+TEST(device_limits) {
+    acre::device device(device_name);
+    device.set_limits(8 << 20, 1 << 20);
+    CHECK(device.stats().limit_bytes == 8 << 20 && device.stats().margin_bytes == 1 << 20);
+    CHECK_THROWS(acre::out_of_memory, acre::memory(device, ACRE_KIND_DEVICE, 9 << 20));
+    acre::memory block(device, ACRE_KIND_DEVICE, 7 << 20);
+    CHECK(device.stats().taken_bytes >= block.size());
+    device.set_limits(0);
+    acre::memory more(device, ACRE_KIND_DEVICE, 9 << 20);
+}
+
 TEST(device_copies_rows) {
     acre::device device(device_name);
     acre::stream stream(device, ACRE_STREAM_NON_BLOCKING);

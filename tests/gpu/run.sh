@@ -36,7 +36,7 @@ area_ground() {
 # Regular expressions that match the names of an area's tests.
 about_kinds='mem|copy|copies|kinds|pages|book|staging'
 about_grow='vec|extent|chunk|range|steps|vm|share|realloc|grow|space|uses'
-about_pool='pool|realloc_strategies|tags|oom|ladder'
+about_pool='pool|device_limits|realloc_strategies|tags|oom|ladder'
 about_suspend='suspend|spill|sparse|kv_cache'
 about_plan='plan(_loop|_misuse|_model|_plants|$)|test_place|test_cli_plan($|_trace)|wishes'
 

@@ -110,6 +110,14 @@ class device_methods : public handle_of<acre_device> {
     result<void> try_sync() const noexcept {
         return acre_device_sync(handle_);
     }
+    /* Limits the device memory that acre takes, and keeps some of the card free; 0: no limit. */
+    void set_limits(std::uint64_t limit_bytes, std::uint64_t margin_bytes = 0) const {
+        acre::check(try_set_limits(limit_bytes, margin_bytes).status());
+    }
+    result<void> try_set_limits(std::uint64_t limit_bytes,
+                                std::uint64_t margin_bytes = 0) const noexcept {
+        return acre_device_set_limits(handle_, limit_bytes, margin_bytes);
+    }
     /* Releases idle memory to the driver. */
     void trim() const {
         acre::check(try_trim().status());

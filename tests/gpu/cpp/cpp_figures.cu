@@ -312,7 +312,7 @@ static void print_table(acre::device_ref device, int rounds, size_t gib,
     char date[16];
     std::time_t now = std::time(nullptr);
     std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
-    const char *commit = std::getenv("ACRE_COMMIT");
+    const char *commit = std::getenv("COMMIT");
     std::printf("{\n  \"schema\": \"acre-table/1\",\n"
                 "  \"device\": \"%s, CUDA %u.%u\",\n  \"host\": \"%u cores\",\n"
                 "  \"date\": \"%s\",\n  \"commit\": \"%s\",\n"

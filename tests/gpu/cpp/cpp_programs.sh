@@ -72,8 +72,8 @@ fi
 if built cpp_figures; then
     rc=0
     file=$build/cpp-figures.json
-    commit=${ACRE_COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || true)}
-    ACRE_COMMIT=$commit timeout 240 "$work/cpp_figures" \
+    commit=${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || true)}
+    COMMIT=$commit timeout 240 "$work/cpp_figures" \
         "${ROUNDS:-21}" "${GIB:-16}" >"$file" </dev/null || rc=$?
     cat "$file"
     [ $rc -ne 0 ] || python3 -m json.tool "$file" >/dev/null || rc=$?

@@ -1,0 +1,309 @@
+/* acre_device_set_limits: what acre takes from a device stays within the limit and the margin,
+ * whatever takes it. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "api_pool.h"
+
+static uint64_t taken(acre_device *device) {
+    return api_stats(device).taken_bytes;
+}
+
+static uint64_t created(acre_device *device) {
+    return api_stats(device).chunk_created_bytes;
+}
+
+/* ---- what counts ---- */
+
+API_TEST(limits_count_all_device_memory) {
+    void *small, *large, *pinned, *in_pool;
+    acre_pool *pool;
+    acre_vec *vec;
+    acre_vm_chunk *chunk;
+    size_t bytes;
+    api_ok(acre_trim(device));
+    assert_int_equal(taken(device), 0);
+    api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, 64 * KIB, 0, &small));
+    assert_int_equal(taken(device), 64 * KIB);
+    api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, 10 * MIB, 0, &large));
+    assert_int_equal(taken(device), 64 * KIB + 10 * MIB);
+    api_ok(acre_mem_alloc(device, ACRE_KIND_PINNED, MIB, 0, &pinned));
+    assert_int_equal(taken(device), 64 * KIB + 10 * MIB);
+    api_ok(acre_vm_create(device, 2 * MIB, 0, &chunk, &bytes));
+    assert_int_equal(taken(device), 64 * KIB + 10 * MIB + bytes);
+    api_ok(acre_vm_release(device, chunk));
+    api_ok(acre_mem_free(device, small));
+    assert_int_equal(taken(device), 10 * MIB);
+    api_ok(acre_vec_create(device, 1, NULL, &vec));
+    api_ok(acre_vec_resize(vec, 5 * MIB, NULL));
+    assert_int_equal(taken(device), 16 * MIB);
+    api_ok(acre_pool_create(device, NULL, &pool));
+    api_ok(acre_pool_alloc(pool, 4 * MIB, 0, NULL, &in_pool));
+    assert_int_equal(taken(device), 16 * MIB + stats_of(pool).held_bytes);
+    api_ok(acre_pool_free(pool, in_pool, NULL));
+    api_ok(acre_pool_destroy(pool, NULL, NULL));
+    api_ok(acre_vec_destroy(vec, NULL));
+    api_ok(acre_mem_free(device, large));
+    api_ok(acre_mem_free(device, pinned));
+    api_ok(acre_trim(device));
+    assert_int_equal(taken(device), 0);
+}
+
+/* Without virtual memory management everything comes from cuMemAlloc. */
+TEST(limits_count_memory_of_the_driver_alone) {
+    setenv("ACRE_VMM", "off", 1);
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        void *p;
+        api_ok(acre_device_set_limits(t.device, 16 * MIB, 0));
+        (void)alloc(&t, 9 * MIB);
+        assert_int_equal(taken(t.device), stats_of(t.pool).held_bytes);
+        api_expect(acre_pool_alloc(t.pool, 9 * MIB, 0, t.stream, &p), ACRE_E_DEVICE_MEMORY);
+        api_expect(acre_mem_alloc(t.device, ACRE_KIND_DEVICE, 8 * MIB, 0, &p),
+                   ACRE_E_DEVICE_MEMORY);
+        assert_true(taken(t.device) <= 16 * MIB);
+        end(&t);
+    }
+    unsetenv("ACRE_VMM");
+}
+
+/* ---- refusals ---- */
+
+/* A refused request takes nothing from the card meanwhile: other programs may need it. */
+TEST(limits_refuse_before_memory_is_taken) {
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        void *p = &t;
+        char detail[160];
+        api_ok(acre_device_set_limits(t.device, 64 * MIB, 0));
+        (void)alloc(&t, 8 * MIB);
+        uint64_t before = created(t.device), left = 64 * MIB - taken(t.device);
+        api_expect(acre_pool_alloc(t.pool, 60 * MIB, 0, t.stream, &p), ACRE_E_DEVICE_MEMORY);
+        assert_null(p);
+        snprintf(detail, sizeof detail,
+                 "%zu bytes requested, %llu bytes are left of the limit of %zu bytes on ", 60 * MIB,
+                 (unsigned long long)left, 64 * MIB);
+        assert_non_null(strstr(acre_last_detail(), detail));
+        api_expect(acre_pool_alloc(t.pool, 200 * MIB, 0, t.stream, &p), ACRE_E_DEVICE_MEMORY);
+        api_expect(acre_mem_alloc(t.device, ACRE_KIND_DEVICE, 60 * MIB, 0, &p),
+                   ACRE_E_DEVICE_MEMORY);
+        assert_int_equal(created(t.device), before);
+        (void)alloc(&t, 40 * MIB);
+        end(&t);
+    }
+}
+
+/* A block of many chunks takes nothing either if the card has too little, without any limit. */
+TEST(limits_of_the_card_refuse_before_memory_is_taken) {
+    acre_open_options options = {.struct_size = sizeof options, .soft_bytes = 4 * GIB};
+    struct things t;
+    void *p;
+    api_ok(acre_open("soft", &options, &t.device));
+    api_ok(acre_pool_create(t.device, NULL, &t.pool));
+    api_ok(acre_mem_alloc(t.device, ACRE_KIND_DEVICE, 2 * GIB, 0, &p));
+    uint64_t before = created(t.device);
+    api_expect(acre_pool_alloc(t.pool, 3 * GIB, 0, NULL, &p), ACRE_E_DEVICE_MEMORY);
+    assert_non_null(strstr(acre_last_detail(), "3221225472 bytes requested, 2147483648 bytes of"));
+    assert_int_equal(created(t.device), before);
+    api_ok(acre_pool_alloc(t.pool, 2 * GIB, 0, NULL, &p));
+    api_ok(acre_pool_destroy(t.pool, NULL, NULL));
+    api_ok(acre_close(t.device));
+}
+
+TEST(limits_are_reported) {
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        static char text[16384];
+        size_t needed;
+        void *p;
+        api_ok(acre_device_set_limits(t.device, 16 * MIB, 0));
+        (void)alloc(&t, 10 * MIB);
+        api_expect(acre_pool_alloc(t.pool, 10 * MIB, 0, t.stream, &p), ACRE_E_DEVICE_MEMORY);
+        api_ok(acre_oom_report(ACRE_OOM_TEXT, text, sizeof text, &needed));
+        assert_non_null(strstr(text, "are left of the limit of 16777216 bytes"));
+        assert_null(strstr(text, "retry: "));
+        acre_device_stats stats = api_stats(t.device);
+        assert_int_equal(stats.limit_bytes, 16 * MIB);
+        assert_int_equal(stats.margin_bytes, 0);
+        end(&t);
+    }
+}
+
+API_TEST(limits_of_invalid_devices_are_refused) {
+    api_expect(acre_device_set_limits(NULL, 0, 0), ACRE_E_NULL);
+    api_expect(acre_device_set_limits((acre_device *)((char *)device + 1), 0, 0), ACRE_E_HANDLE);
+}
+
+/* ---- memory that acre has ---- */
+
+/* Idle memory of a pool serves a vec, a block and another pool before a call fails. */
+TEST(limits_release_idle_memory_first) {
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        acre_pool *other;
+        acre_vec *vec;
+        void *p;
+        api_ok(acre_device_set_limits(t.device, 32 * MIB, 0));
+        for (int i = 0; i < 4; i++) {
+            p = alloc(&t, 20 * MIB);
+            api_ok(acre_pool_free(t.pool, p, t.stream));
+            api_ok(acre_device_sync(t.device));
+            if (i == 0) {
+                api_ok(acre_mem_alloc(t.device, ACRE_KIND_DEVICE, 20 * MIB, 0, &p));
+                api_ok(acre_mem_free(t.device, p));
+            } else if (i == 1) {
+                api_ok(acre_vec_create(t.device, 1, NULL, &vec));
+                api_ok(acre_vec_resize(vec, 20 * MIB, NULL));
+                api_ok(acre_vec_destroy(vec, NULL));
+            } else if (i == 2) {
+                api_ok(acre_pool_create(t.device, NULL, &other));
+                api_ok(acre_pool_alloc(other, 20 * MIB, 0, NULL, &p));
+                api_ok(acre_pool_free(other, p, NULL));
+                api_ok(acre_pool_destroy(other, NULL, NULL));
+            }
+            assert_true(taken(t.device) <= 32 * MIB);
+        }
+        end(&t);
+    }
+}
+
+/* acre keeps what it has: idle blocks serve, new memory is refused. */
+TEST(limits_may_be_below_what_is_taken) {
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        void *kept = alloc(&t, 20 * MIB), *idle = alloc(&t, 20 * MIB), *p;
+        api_ok(acre_pool_free(t.pool, idle, t.stream));
+        api_ok(acre_device_set_limits(t.device, MIB, 0));
+        assert_ptr_equal(alloc(&t, 20 * MIB), idle);
+        api_expect(acre_pool_alloc(t.pool, 20 * MIB, 0, t.stream, &p), ACRE_E_DEVICE_MEMORY);
+        api_ok(acre_fill(t.device, kept, 1, 20 * MIB, t.stream));
+        api_ok(acre_device_set_limits(t.device, 0, 0));
+        (void)alloc(&t, 20 * MIB);
+        end(&t);
+    }
+}
+
+TEST(limits_end_with_the_device) {
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        void *p;
+        api_ok(acre_device_set_limits(device, MIB, MIB));
+        api_ok(acre_close(device));
+        device = api_open(name);
+        assert_int_equal(api_stats(device).limit_bytes + api_stats(device).margin_bytes, 0);
+        api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, 8 * MIB, 0, &p));
+        api_ok(acre_mem_free(device, p));
+        api_ok(acre_close(device));
+    }
+}
+
+/* Suspended memory does not count. It comes back within the limit, whatever the margin is. */
+TEST(limits_hold_for_a_resume) {
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        acre_suspended *suspended;
+        void *p = alloc(&t, 20 * MIB);
+        uint64_t before = taken(t.device);
+        api_ok(acre_suspend(t.device, NULL, &suspended));
+        assert_true(taken(t.device) + 20 * MIB <= before);
+        api_ok(acre_device_set_limits(t.device, before, UINT64_MAX / 2));
+        api_ok(acre_resume(suspended));
+        assert_int_equal(taken(t.device), before);
+        api_ok(acre_suspend(t.device, NULL, &suspended));
+        api_ok(acre_device_set_limits(t.device, before - 2 * MIB, 0));
+        api_expect(acre_resume(suspended), ACRE_E_DEVICE_MEMORY);
+        assert_true(taken(t.device) < before);
+        api_ok(acre_device_set_limits(t.device, before, 0));
+        api_ok(acre_resume(suspended));
+        api_ok(acre_pool_free(t.pool, p, t.stream));
+        end(&t);
+    }
+}
+
+/* ---- the margin ---- */
+
+TEST(limits_margin_stays_free) {
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        void *p;
+        (void)alloc(&t, MIB);
+        uint64_t free_bytes = api_free_bytes(t.device), before = created(t.device);
+        api_ok(acre_device_set_limits(t.device, 0, free_bytes - 32 * MIB));
+        api_expect(acre_pool_alloc(t.pool, 100 * MIB, 0, t.stream, &p), ACRE_E_DEVICE_MEMORY);
+        assert_non_null(strstr(acre_last_detail(), "bytes must stay free"));
+        assert_int_equal(created(t.device), before);
+        (void)alloc(&t, 16 * MIB);
+        assert_true(api_free_bytes(t.device) + 8 * MIB >= free_bytes - 32 * MIB);
+        end(&t);
+    }
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 8, TURNS = 300 };
+static const uint64_t most = 48 << 20;
+
+struct race {
+    acre_device *device;
+    acre_pool *pool;
+    atomic_int bad, refused, served, is_over;
+    uint64_t free_at_first;
+};
+
+static void *press(void *user) {
+    struct race *race = user;
+    void *p;
+    for (int i = 0; i < TURNS; i++) {
+        size_t bytes = (size_t)(1 + i % 7) * 3 * MIB;
+        acre_status status = i % 3 ? acre_pool_alloc(race->pool, bytes, 0, NULL, &p)
+                                   : acre_mem_alloc(race->device, ACRE_KIND_DEVICE, bytes, 0, &p);
+        if (status == ACRE_OK) {
+            atomic_fetch_add(&race->served, 1);
+            if (i % 3 ? acre_pool_free(race->pool, p, NULL) : acre_mem_free(race->device, p))
+                atomic_fetch_add(&race->bad, 1);
+        } else if (status == ACRE_E_DEVICE_MEMORY) {
+            atomic_fetch_add(&race->refused, 1);
+        } else {
+            atomic_fetch_add(&race->bad, 1);
+        }
+    }
+    return NULL;
+}
+
+/* Asks the soft device itself, which counts every byte. */
+static void *look(void *user) {
+    struct race *race = user;
+    while (!atomic_load(&race->is_over)) {
+        acre_device_info info = {.struct_size = sizeof info};
+        if (acre_device_get_info(race->device, &info) ||
+            race->free_at_first - info.free_bytes > most)
+            atomic_fetch_add(&race->bad, 1);
+    }
+    return NULL;
+}
+
+TEST(limits_hold_for_threads_together) {
+    struct race race = {.device = api_open("soft")};
+    pthread_t threads[THREADS], looking;
+    api_ok(acre_pool_create(race.device, NULL, &race.pool));
+    race.free_at_first = api_free_bytes(race.device);
+    api_ok(acre_device_set_limits(race.device, most, 0));
+    assert_int_equal(pthread_create(&looking, NULL, look, &race), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, press, &race), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    atomic_store(&race.is_over, 1);
+    pthread_join(looking, NULL);
+    assert_int_equal(atomic_load(&race.bad), 0);
+    assert_true(atomic_load(&race.served) > 0);
+    assert_true(atomic_load(&race.refused) > 0);
+    api_ok(acre_pool_destroy(race.pool, NULL, NULL));
+    api_ok(acre_trim(race.device));
+    assert_int_equal(taken(race.device), 0);
+    api_ok(acre_close(race.device));
+}
+
+int main(void) {
+    return tests_run("device_limits");
+}
