@@ -76,7 +76,7 @@ static bool counter_is_gauge(const char *counter) {
                                          "range_bytes",
                                          "range_idle_bytes",
                                          "suspended_bytes",
-                                         "taken_bytes",
+                                         "held_bytes",
                                          "margin_bytes",
                                          "spillable_bytes",
                                          "away_bytes"};

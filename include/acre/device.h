@@ -78,18 +78,18 @@ ACRE_API acre_status acre_device_get_info(acre_device *device, acre_device_info 
 /* Waits for all work that this process has queued on the device. */
 ACRE_API acre_status acre_device_sync(acre_device *device);
 
-/* Sets limits for the device memory that acre takes from the driver: pools, vecs, blocks, heaps,
- * ranges, plans, acre_vm_create. Imports, managed memory and host memory do not count. 0 means no
- * limit.
+/* Limits the device memory that acre holds in this process: pools, vecs, heaps, ranges, plans and
+ * blocks of acre_mem_alloc. Imports, chunks of acre_vm_create, managed memory and host memory do
+ * not count. 0 means no limit. The limits end when the device is closed.
  *
- * `limit_bytes`: the most that acre takes from this device in this process. Never a byte more, with
- * any number of threads.
- * `margin_bytes`: what acre leaves free on the card for others. Threads that allocate at the same
- * time, and other processes, can still use some of it. Resumed memory may use it.
+ * `limit_bytes`: the most that acre holds. It also holds with many threads. The driver may round up
+ * blocks of acre_mem_alloc below 2 MiB; they count with their own size.
+ * `margin_bytes`: what an allocation leaves free on the card for others. Threads that allocate at
+ * the same time, other processes, and acre_resume can still use some of it.
  *
- * acre does what it does on a smaller card: before a call fails with ACRE_E_DEVICE_MEMORY, acre
- * releases idle memory, and pools call their callbacks. acre keeps the memory that it has: to come
- * below a new limit, call acre_trim or free blocks. */
+ * A refusal is handled as when the card is full: acre releases idle memory and tries again, and
+ * then the call fails with ACRE_E_DEVICE_MEMORY. acre keeps the memory that it holds: to get below
+ * a new limit, call acre_trim or free blocks. */
 ACRE_API acre_status acre_device_set_limits(acre_device *device, uint64_t limit_bytes,
                                             uint64_t margin_bytes);
 
@@ -141,7 +141,7 @@ ACRE_API acre_status acre_trim(acre_device *device);
     X(range_idle_bytes, "bytes of decommitted pieces that are still mapped now")                   \
     X(suspended_bytes, "bytes of suspended memory now, which the device does not hold")            \
     X(streams_parked, "destroyed streams that acre keeps for acre_stream_create, now")             \
-    X(taken_bytes, "device memory that acre has from the driver now, as limit_bytes counts it")    \
+    X(held_bytes, "device memory that acre holds now, as limit_bytes counts it")                   \
     X(limit_bytes, "limit of acre_device_set_limits; 0: none")                                     \
     X(margin_bytes, "margin of acre_device_set_limits; 0: none")
 

@@ -192,7 +192,7 @@ MEANINGS = {
         "range_idle_bytes": "bytes of decommitted pieces that are still mapped now",
         "suspended_bytes": "bytes of suspended memory now, which the device does not hold",
         "streams_parked": "destroyed streams that acre keeps for acre_stream_create, now",
-        "taken_bytes": "device memory that acre has from the driver now, as limit_bytes counts it",
+        "held_bytes": "device memory that acre holds now, as limit_bytes counts it",
         "limit_bytes": "limit of acre_device_set_limits; 0: none",
         "margin_bytes": "margin of acre_device_set_limits; 0: none",
     },
@@ -359,7 +359,7 @@ class acre_device_stats(Structure):
         ("driver_releases", c_uint64), ("driver_allocs", c_uint64), ("chunk_created_bytes", c_uint64),
         ("chunk_released_bytes", c_uint64), ("ranges", c_uint64), ("range_bytes", c_uint64),
         ("range_idle_bytes", c_uint64), ("suspended_bytes", c_uint64), ("streams_parked", c_uint64),
-        ("taken_bytes", c_uint64), ("limit_bytes", c_uint64), ("margin_bytes", c_uint64),
+        ("held_bytes", c_uint64), ("limit_bytes", c_uint64), ("margin_bytes", c_uint64),
     ]
 
 

@@ -186,7 +186,7 @@ class Device(Closing):
         check(lib().acre_device_sync(self.handle))
 
     def set_limits(self, limit_bytes: int = 0, margin_bytes: int = 0) -> None:
-        """Limits the device memory that acre takes in this process, whatever takes it. margin_bytes of the card stay
+        """Limits the device memory that acre holds in this process, for whatever purpose. margin_bytes of the card stay
         free for others. 0: no limit."""
         check(lib().acre_device_set_limits(
             self.handle, size(limit_bytes, "limit_bytes"), size(margin_bytes, "margin_bytes")))

@@ -287,8 +287,8 @@ class TorchMemorySaver:
     def memory_margin_bytes(self) -> int:
         """Bytes of the card that stay free: an allocation that would need some of them fails.
 
-        Holds on all devices, whoever has the rest of the card: under acre.torch.use() for all tensors, otherwise for
-        those of regions.
+        Holds on all devices, whoever has the rest of the card, for all memory that acre allocates there. resume() may
+        use it.
         """
         return self._margin
 

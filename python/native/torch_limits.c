@@ -1,22 +1,33 @@
-/* Limits of what acre takes from the card: torch.cuda.set_per_process_memory_fraction, and the
- * margin of acre.saver. libacre keeps both (acre_device_set_limits), for all pools of a device
- * together. */
+/* Limits of what acre holds on a device: torch.cuda.set_per_process_memory_fraction, and the margin
+ * of acre.saver. libacre keeps both (acre_device_set_limits). A program may set them there, too:
+ * each function here changes its own one only. */
 #include <string.h>
 
 #include "torch_state.h"
 
 static _Atomic uint64_t margin_bytes;
 
-void acre_torch__limits_apply(struct torch_device *at) {
-    (void)acre_device_set_limits(at->device,
-                                 atomic_load_explicit(&at->limit_bytes, memory_order_relaxed),
-                                 atomic_load_explicit(&margin_bytes, memory_order_relaxed));
+static acre_device_stats stats_of(const struct torch_device *at) {
+    acre_device_stats stats = {.struct_size = sizeof stats};
+    (void)acre_device_get_stats(at->device, &stats);
+    return stats;
 }
 
-const char *acre_torch__limits_origin(const char *detail) {
-    if (strstr(detail, " are left of the limit"))
-        return ", which torch.cuda.set_per_process_memory_fraction has set";
-    return strstr(detail, " must stay free") ? ", as memory_margin_bytes of acre.saver says" : "";
+void acre_torch__limits_begin(const struct torch_device *at) {
+    uint64_t margin = atomic_load_explicit(&margin_bytes, memory_order_relaxed);
+    if (margin)
+        (void)acre_device_set_limits(at->device, stats_of(at).limit_bytes, margin);
+}
+
+const char *acre_torch__limits_origin(const struct torch_device *at, const char *detail) {
+    acre_device_stats stats = stats_of(at);
+    uint64_t limit = atomic_load_explicit(&at->limit_bytes, memory_order_relaxed);
+    uint64_t margin = atomic_load_explicit(&margin_bytes, memory_order_relaxed);
+    if (limit && limit == stats.limit_bytes && strstr(detail, " are left of the limit"))
+        return " (set by torch.cuda.set_per_process_memory_fraction)";
+    if (margin && margin == stats.margin_bytes && strstr(detail, " must stay free"))
+        return " (set by acre.saver's memory_margin_bytes)";
+    return "";
 }
 
 void acre_torch_memory_fraction(double fraction, int device) {
@@ -28,15 +39,17 @@ void acre_torch_memory_fraction(double fraction, int device) {
     limit += fraction < 1 && !limit;
     pthread_mutex_lock(&acre_torch__lock);
     atomic_store_explicit(&at->limit_bytes, limit, memory_order_relaxed);
-    acre_torch__limits_apply(at);
+    (void)acre_device_set_limits(at->device, limit, stats_of(at).margin_bytes);
     pthread_mutex_unlock(&acre_torch__lock);
 }
 
 void acre_torch_set_margin(uint64_t bytes) {
     pthread_mutex_lock(&acre_torch__lock);
     atomic_store_explicit(&margin_bytes, bytes, memory_order_relaxed);
-    for (int i = 0; i < TORCH_DEVICES; i++)
-        if (acre_torch__opened(i))
-            acre_torch__limits_apply(acre_torch__opened(i));
+    for (int i = 0; i < TORCH_DEVICES; i++) {
+        const struct torch_device *at = acre_torch__opened(i);
+        if (at)
+            (void)acre_device_set_limits(at->device, stats_of(at).limit_bytes, bytes);
+    }
     pthread_mutex_unlock(&acre_torch__lock);
 }

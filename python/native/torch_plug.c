@@ -57,7 +57,7 @@ static acre_status device_open(struct torch_device *at, int device, const char *
         return status;
     }
     at->total_bytes = info.total_bytes;
-    acre_torch__limits_apply(at);
+    acre_torch__limits_begin(at);
     /* The child of a fork inherits blocks that it must not free, and maybe a locked lock. */
     if (!atomic_exchange_explicit(&is_watched, 1, memory_order_relaxed))
         (void)pthread_atfork(NULL, NULL, child_begin);
@@ -150,11 +150,15 @@ int acre_torch_failure(char *text, size_t size) {
         return 2;
     }
     /* Programs that retry with a smaller batch look for the words of PyTorch's own message. */
-    int written = snprintf(text, size,
-                           "CUDA out of memory. Tried to allocate %.2f MiB (%zu bytes) on GPU %d. "
-                           "acre: %s%s\n",
-                           (double)failed.bytes / 1048576.0, failed.bytes, failed.device,
-                           acre_last_detail(), acre_torch__limits_origin(acre_last_detail()));
+    const struct torch_device *at = acre_torch__opened(failed.device);
+    char detail[512];
+    snprintf(detail, sizeof detail, "%s", acre_last_detail());
+    const char *origin = at ? acre_torch__limits_origin(at, detail) : "";
+    int written =
+        snprintf(text, size,
+                 "CUDA out of memory. Tried to allocate %.2f MiB (%zu bytes) on GPU %d. "
+                 "acre: %s%s\n",
+                 (double)failed.bytes / 1048576.0, failed.bytes, failed.device, detail, origin);
     if (written > 0 && (size_t)written < size)
         (void)acre_oom_report(ACRE_OOM_TEXT, text + written, size - (size_t)written, &needed);
     return 1;

@@ -36,7 +36,7 @@ ACRE_TORCH_API void acre_torch_record_stream(void *p, acre_stream stream);
 /* Releases free memory of all devices to the driver: torch.cuda.empty_cache. */
 ACRE_TORCH_API void acre_torch_reset(void);
 
-/* Limits what acre takes from a device to a part of its memory; 1 removes the limit. */
+/* Limits what acre holds on a device to a part of its memory; 1 removes the limit. */
 ACRE_TORCH_API void acre_torch_memory_fraction(double fraction, int device);
 
 /* ---- captures ---- */

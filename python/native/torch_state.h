@@ -51,10 +51,10 @@ acre_status acre_torch__wait(struct torch_device *at);
 
 /* torch_limits.c */
 
-/* Tells libacre the limits of a device, with the lock held. */
-void acre_torch__limits_apply(struct torch_device *at);
+/* Sets the margin on a device that has just been opened, if there is one. */
+void acre_torch__limits_begin(const struct torch_device *at);
 /* Returns which setting made the limit that the detail of a refusal names, or "". */
-const char *acre_torch__limits_origin(const char *detail);
+const char *acre_torch__limits_origin(const struct torch_device *at, const char *detail);
 
 /* torch_regions.c */
 

@@ -275,7 +275,7 @@ torch.empty(1000)
     assert "TMS_INIT_ENABLE needs acre.torch.use()" in said
 
 
-def refused(line, why="must stay free, as memory_margin_bytes"):
+def refused(line, why="must stay free (set by acre.saver's memory_margin_bytes)"):
     return f"""
 try:
     {line}

@@ -283,7 +283,7 @@ def refused(count):
     try:
         return torch.empty(count * MIB) is None
     except torch.OutOfMemoryError as error:
-        assert "left of the limit of 33554432 bytes on cuda:0, which torch.cuda.set_per_process_memory_fraction has set" \
+        assert "left of the limit of 33554432 bytes on cuda:0 (set by torch.cuda.set_per_process_memory_fraction)" \
             in str(error), error
         assert created() == before, "memory beyond the limit was taken, if only for a moment"
         return True

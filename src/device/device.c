@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "device/driver_status.h"
-#include "device/taken.h"
+#include "device/held.h"
 #include "watch/stats_file.h"
 
 static struct {
@@ -146,7 +146,8 @@ int acre__device_reclaim(acre_device *dev, acre_kind kind, uint64_t bytes, acre_
     const struct acre__device_hooks *at;
     int is_short = acre__is_no_memory(status);
     int is_host = kind == ACRE_KIND_PINNED || kind == ACRE_KIND_MAPPED;
-    if (!is_short || tries > 1 || (!is_host && bytes > acre__taken_most(dev)))
+    uint64_t most = kind == ACRE_KIND_DEVICE ? acre__held_most(dev) : dev->info.total_bytes;
+    if (!is_short || tries > 1 || (!is_host && bytes > most))
         return 0;
     acre__said_keep(&said);
     for (int wait = tries; wait < 2 && !went; wait++)
@@ -459,7 +460,7 @@ static void device_begin(acre_device *dev, const struct acre__driver *drv, uint3
     acre__store(&dev->row_peak, 0, memory_order_relaxed);
     acre__store(&dev->limit_bytes, 0, memory_order_relaxed);
     acre__store(&dev->margin_bytes, 0, memory_order_relaxed);
-    acre__store(&dev->taken_bytes, 0, memory_order_relaxed);
+    acre__store(&dev->held_bytes, 0, memory_order_relaxed);
     acre__store(&dev->users, 0, memory_order_relaxed);
     acre__store(&dev->copies_direct, 0, memory_order_relaxed);
     acre__store(&dev->copies_staged, 0, memory_order_relaxed);

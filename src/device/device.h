@@ -49,7 +49,7 @@ struct acre_device {
     _Atomic uint32_t is_suspending;
 
     _Atomic uint64_t limit_bytes, margin_bytes; /* of acre_device_set_limits; 0: none */
-    _Atomic uint64_t taken_bytes;               /* see taken.h */
+    _Atomic uint64_t held_bytes;                /* see held.h */
 
     _Atomic uint64_t users; /* bits by device number: devices whose work may use this memory */
 

@@ -74,7 +74,7 @@ static acre_status device_get_stats(acre_device *device, acre_device_stats *stat
     now.copies_staged = acre__load(&device->copies_staged, memory_order_relaxed);
     now.vec_moves = acre__load(&device->grow_moves, memory_order_relaxed);
     now.grow_copied_bytes = acre__load(&device->grow_copied_bytes, memory_order_relaxed);
-    now.taken_bytes = acre__load(&device->taken_bytes, memory_order_relaxed);
+    now.held_bytes = acre__load(&device->held_bytes, memory_order_relaxed);
     now.limit_bytes = acre__load(&device->limit_bytes, memory_order_relaxed);
     now.margin_bytes = acre__load(&device->margin_bytes, memory_order_relaxed);
     now.limbo_count = device->limbo.count + orphans;

@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "device/driver_status.h"
-#include "device/taken.h"
+#include "device/held.h"
 #include "mem/mem_block.h"
 #include "space/extent.h"
 #include "space/host_pages.h"
@@ -64,7 +64,7 @@ static void block_forget(struct acre__limbo_item *item) {
     if (block->source == ACRE__FROM_SPACE)
         acre__extent_destroy(block->extent);
     if (block->source == ACRE__FROM_DRIVER_DEVICE)
-        acre__taken_remove(block->dev, block->bytes);
+        acre__held_remove(block->dev, block->bytes);
     free(block);
 }
 
@@ -267,14 +267,14 @@ static acre_status make_pages(struct mem_call *call) {
 
 static acre_status make_device(struct mem_call *call) {
     size_t bytes = call->block->bytes;
-    acre_status status = acre__taken_add(call->dev, bytes, 1);
+    acre_status status = acre__held_add(call->dev, bytes, ACRE__HELD_NEW);
     if (status && acre__chunk_trim(call->dev))
-        status = acre__taken_add(call->dev, bytes, 1);
+        status = acre__held_add(call->dev, bytes, ACRE__HELD_NEW);
     if (status)
         return status;
     status = mem_call_run(call, call_device);
     if (status)
-        acre__taken_remove(call->dev, bytes);
+        acre__held_remove(call->dev, bytes);
     return status;
 }
 
@@ -330,7 +330,7 @@ static acre_status mem_choose(acre_device *dev, acre_kind kind, size_t bytes, ui
 
 acre_status acre__mem_check_size(acre_device *dev, acre_kind kind, size_t bytes) {
     if (kind == ACRE_KIND_DEVICE)
-        return acre__taken_check(dev, bytes);
+        return acre__held_check(dev, bytes);
     if (kind == ACRE_KIND_MANAGED && bytes > dev->info.total_bytes)
         return acre__fail(ACRE_E_DEVICE_MEMORY, "%zu bytes requested, %s has %llu bytes in all",
                           bytes, dev->label, (unsigned long long)dev->info.total_bytes);

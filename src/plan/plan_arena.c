@@ -4,7 +4,7 @@
  * them by the address of a request. Pageable memory is acre's own pages. Addresses are aligned, not
  * offsets: a segment need not begin at a multiple of a request's alignment. */
 #include "base/status.h"
-#include "device/taken.h"
+#include "device/held.h"
 #include "plan/plan.h"
 #include "space/host_pages.h"
 #include "space/mapped.h"
@@ -129,7 +129,7 @@ acre_status acre__plan_arena_default(acre_device *dev, uint32_t place, uint64_t 
         if (status)
             return status;
         *whole = ARENA_DEVICE_BYTES;
-        room = acre__taken_room(dev, info.free_bytes);
+        room = acre__held_room(dev, info.free_bytes, ACRE__HELD_NEW);
     }
     *clipped = *whole < room ? *whole : room & ~(ARENA_UNIT - 1);
     return ACRE_OK;

@@ -15,7 +15,7 @@
 #include "base/atomic.h"
 #include "base/status.h"
 #include "device/limbo.h"
-#include "device/taken.h"
+#include "device/held.h"
 #include "pool/pool_central.h"
 #include "pool/pool_debug.h"
 #include "pool/pool_ladder.h"
@@ -54,7 +54,7 @@ static acre_status ladder_try(struct acre__want *want, enum acre__effort effort)
 /* Returns 1 for a request that no rung can help: it is larger than the card or than a limit. */
 static int is_hopeless(const struct acre__want *want) {
     const acre_pool *pool = want->pool;
-    return (pool->kind == ACRE_KIND_DEVICE && want->bytes > acre__taken_most(pool->dev)) ||
+    return (pool->kind == ACRE_KIND_DEVICE && want->bytes > acre__held_most(pool->dev)) ||
            (pool->kind == ACRE_KIND_MANAGED && want->bytes > pool->dev->info.total_bytes) ||
            (pool->limit_bytes && want->bytes > pool->limit_bytes);
 }
@@ -314,7 +314,7 @@ static acre_status climb_to(struct acre__want *want, acre_status refusal, int en
 static acre_status fail_huge(const struct acre__want *want) {
     acre_device *dev = want->pool->dev;
     if (want->pool->kind == ACRE_KIND_DEVICE && want->bytes <= dev->info.total_bytes)
-        return acre__taken_refuse(dev, want->bytes, 0);
+        return acre__held_refuse(dev, want->bytes, ACRE__HELD_ASK);
     if (want->pool->kind != ACRE_KIND_DEVICE && want->pool->kind != ACRE_KIND_MANAGED)
         return acre__fail(ACRE_E_HOST_MEMORY, "%zu bytes requested, a pool serves 2 TiB at most",
                           want->bytes);

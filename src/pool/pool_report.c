@@ -11,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/log.h"
 #include "base/round.h"
 #include "base/stack.h"
 #include "base/thread.h"
-#include "device/taken.h"
+#include "device/held.h"
 #include "pool/pool_freed.h"
 #include "pool/pool_list.h"
 #include "pool/pool_slab_make.h"
@@ -211,7 +212,13 @@ static void collect_card(struct acre__oom *oom, acre_pool *pool) {
     }
     acre__pools_visit(pool, collect_other, &others);
     card_ask(pool->dev, &oom->free, &oom->total);
-    oom->room = acre__taken_room(pool->dev, oom->free);
+    acre_device *dev = pool->dev;
+    size_t unit = pool->blocks_in.unit ? pool->blocks_in.unit : ACRE__GRAIN;
+    oom->most = acre__held_most(dev);
+    oom->device_limit = acre__load(&dev->limit_bytes, memory_order_relaxed);
+    oom->device_held = acre__load(&dev->held_bytes, memory_order_relaxed);
+    oom->device_short =
+        acre__held_missing(dev, acre__round_up(oom->wanted, unit), oom->free, ACRE__HELD_NEW);
     acre__chunk_count(pool->dev, &count, &chunk_bytes, &cached);
     uint64_t rest = minus(oom->total, oom->free + oom->held_here + oom->held_there);
     oom->acre_bytes = acre__least(rest, minus(chunk_bytes, others.chunk_bytes) +
@@ -235,7 +242,7 @@ static uint64_t bytes_missing(const struct acre__oom *oom, size_t unit) {
     unit = unit ? unit : ACRE__GRAIN;
     uint64_t whole = acre__round_up(oom->wanted, unit);
     int is_of_card = oom->kind == ACRE_KIND_DEVICE && oom->status != ACRE_E_LIMIT;
-    uint64_t by_card = is_of_card ? minus(whole, oom->room) : whole;
+    uint64_t by_card = is_of_card ? oom->device_short : whole;
     return acre__least(by_card, minus(oom->wanted, oom->largest_hole));
 }
 
@@ -257,7 +264,9 @@ static void steps_for_memory(struct acre__oom *oom, size_t unit) {
 /* Adds the steps that would help, the smallest first. */
 static void collect_steps(struct acre__oom *oom, const acre_pool *pool) {
     int is_of_host = oom->kind == ACRE_KIND_PINNED || oom->kind == ACRE_KIND_MAPPED;
-    uint64_t most = is_of_host ? ACRE__BYTES_MOST : oom->total;
+    uint64_t most = is_of_host                      ? ACRE__BYTES_MOST
+                    : oom->kind == ACRE_KIND_DEVICE ? acre__least(oom->most, oom->total)
+                                                    : oom->total;
     if (oom->limit_tag) {
         if (oom->wanted <= oom->tag_limit)
             step_add(oom, ACRE__STEP_FREE, oom->tag_used + oom->wanted - oom->tag_limit, 0);
@@ -271,6 +280,10 @@ static void collect_steps(struct acre__oom *oom, const acre_pool *pool) {
     } else {
         steps_for_memory(oom, pool->blocks_in.unit);
     }
+    uint64_t held = plus(oom->device_held, oom->wanted);
+    if (oom->kind == ACRE_KIND_DEVICE && oom->device_limit && held > oom->device_limit &&
+        held <= oom->total)
+        step_add(oom, ACRE__STEP_RAISE_DEVICE, held, 0);
 }
 
 /* ---- entry points ---- */
@@ -342,7 +355,7 @@ acre_status acre__report_refusal(const struct acre__want *want, acre_status stat
     if (status == ACRE_E_DEVICE_MEMORY &&
         (strstr(said.line, " are free") || strstr(said.line, " are left of the limit"))) {
         /* The detail is that of the last chunk, which may be a part of the block. */
-        (void)acre__taken_refuse(pool->dev, cache->oom->asked, cache->oom->free);
+        (void)acre__held_refuse(pool->dev, cache->oom->asked, cache->oom->free);
         acre__said_keep(&said);
         cache->oom->said = said;
     }

@@ -30,12 +30,13 @@ struct acre__oom_list {
 
 enum acre__oom_step_kind {
     ACRE__STEP_NONE,
-    ACRE__STEP_LESS,  /* request less: at most `bytes` are possible */
-    ACRE__STEP_WAIT,  /* for a stream: then `bytes` are contiguous */
-    ACRE__STEP_TRIM,  /* another pool, of which `bytes` are free */
-    ACRE__STEP_FREE,  /* `bytes` of this pool */
-    ACRE__STEP_RAISE, /* a limit, to `bytes` */
-    ACRE__STEP_OTHERS /* users outside acre must free `bytes` */
+    ACRE__STEP_LESS,         /* request less: at most `bytes` are possible */
+    ACRE__STEP_WAIT,         /* for a stream: then `bytes` are contiguous */
+    ACRE__STEP_TRIM,         /* another pool, of which `bytes` are free */
+    ACRE__STEP_FREE,         /* `bytes` of this pool */
+    ACRE__STEP_RAISE,        /* a limit, to `bytes` */
+    ACRE__STEP_RAISE_DEVICE, /* the limit of the device, to `bytes` */
+    ACRE__STEP_OTHERS        /* users outside acre must free `bytes` */
 };
 
 struct acre__oom_step {
@@ -57,10 +58,13 @@ struct acre__oom {
     uint64_t used, soft_limit_bytes, limit_bytes;
     /* The card: free + held_here + held_there + acre_bytes + outside = total. */
     uint64_t total, free;
-    uint64_t room;       /* of the free bytes: what acre may take */
-    uint64_t held_here;  /* by this pool; 0 if it uses host memory */
-    uint64_t held_there; /* by other pools of this process */
-    uint64_t acre_bytes; /* other memory held by acre */
+    uint64_t most;         /* what acre may hold at most */
+    uint64_t device_limit; /* of acre_device_set_limits; 0: none */
+    uint64_t device_held;  /* what it applies to */
+    uint64_t device_short; /* what must be released for the request */
+    uint64_t held_here;    /* by this pool; 0 if it uses host memory */
+    uint64_t held_there;   /* by other pools of this process */
+    uint64_t acre_bytes;   /* other memory held by acre */
     uint64_t outside;
     /* The pool: the other fields of this line, except live_blocks, add up to `held`. */
     uint64_t spillable, spilled; /* bytes of spillable blocks on the device, and away */

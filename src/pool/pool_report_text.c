@@ -116,6 +116,9 @@ static void put_card(struct out *out, const struct acre__oom *oom) {
     put_row(out, oom->outside, "outside acre: other processes and libraries, the driver itself");
     put_row(out, oom->free, "free");
     put_row(out, oom->total, "total");
+    if (oom->device_limit)
+        put(out, "  acre holds %s of its limit of %s (acre_device_set_limits)\n",
+            human(oom->device_held).text, human(oom->device_limit).text);
     for (int i = 0; i < ACRE__OOM_TOP && oom->pools.top[i].bytes; i++)
         put(out, "  the pool 0x%" PRIx64 " holds %s, %s of it free\n", oom->pools.top[i].key,
             human(oom->pools.top[i].bytes).text, human(oom->pools.top[i].count).text);
@@ -175,7 +178,8 @@ static void put_step(struct out *out, const struct acre__oom *oom,
     case ACRE__STEP_LESS:
         put(out, "request less: %s %s",
             oom->kind == ACRE_KIND_PINNED || oom->kind == ACRE_KIND_MAPPED ? "a pool serves at most"
-                                                                           : "the card has",
+            : step->bytes < oom->total ? "the limit of the device is"
+                                       : "the card has",
             bytes);
         return;
     case ACRE__STEP_WAIT:
@@ -196,6 +200,9 @@ static void put_step(struct out *out, const struct acre__oom *oom,
     case ACRE__STEP_RAISE:
         put(out, "raise the %s limit to %" PRIu64 " bytes",
             oom->limit_tag ? "tag's" : "pool's hard", step->bytes);
+        return;
+    case ACRE__STEP_RAISE_DEVICE:
+        put(out, "raise the limit of the device to %" PRIu64 " bytes", step->bytes);
         return;
     default:
         put(out, "free %s on the card, outside this pool", bytes);
@@ -315,6 +322,8 @@ static void json_card(struct out *out, const struct acre__oom *oom) {
                                      {"other_pools_bytes", oom->held_there},
                                      {"acre_bytes", oom->acre_bytes},
                                      {"outside_bytes", oom->outside},
+                                     {"limit_bytes", oom->device_limit},
+                                     {"limited_bytes", oom->device_held},
                                      {NULL, 0}};
     put_figures(out, "card", figures);
 }
@@ -350,7 +359,8 @@ static void json_pool(struct out *out, const struct acre__oom *oom) {
 }
 
 size_t acre__report_json(const struct acre__oom *oom, char *buffer, size_t size) {
-    static const char *const names[] = {"none", "less", "wait", "trim", "free", "raise", "others"};
+    static const char *const names[] = {"none", "less",  "wait",  "trim",
+                                        "free", "raise", "raise", "others"};
     struct out out = {buffer, size, 0};
     json_wish(&out, oom);
     json_card(&out, oom);

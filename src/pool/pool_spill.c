@@ -14,7 +14,7 @@
 #include "base/round.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "device/taken.h"
+#include "device/held.h"
 #include "pool/pool_limit.h"
 #include "space/away.h"
 #include "space/extent.h"
@@ -300,8 +300,9 @@ static uint64_t shortage(acre_device *dev, const acre_pool *only, uint64_t bytes
                   : pool->used > limit - bytes ? pool->used - (limit - bytes)
                                                : 0;
         acre__lock_give(&pool->lock);
-    } else if (acre__taken_ask(dev, &free_bytes)) {
-        missing = bytes > free_bytes ? bytes - free_bytes : 1;
+    } else if (acre__held_ask_free(dev, &free_bytes)) {
+        missing = acre__held_missing(dev, bytes, free_bytes, ACRE__HELD_NEW);
+        missing = missing ? missing : 1;
     }
     return sum >= missing ? missing : 0;
 }
@@ -395,7 +396,7 @@ static acre_status back_map(struct spill *spill) {
     acre__gate_enter(ACRE__GATE_MAP);
     acre_status status = acre__device_has_memory(spill->block.dev);
     if (status == ACRE_OK && away.mappings[0]->is_away) {
-        status = acre__away_map(&away);
+        status = acre__away_map(&away, ACRE__HELD_NEW);
         if (status == ACRE_OK)
             acre__away_end(&away);
     }

@@ -1,7 +1,7 @@
 /* acre_pool_alloc_spillable: checks, and small blocks, which are ordinary ones. */
 #include "base/status.h"
 #include "base/thread.h"
-#include "device/taken.h"
+#include "device/held.h"
 #include "pool/pool_list.h"
 #include "pool/pool_spill.h"
 #include "pool/pool_watch.h"
@@ -31,7 +31,7 @@ static acre_status alloc_spillable(acre_pool *pool, size_t bytes, acre_stream st
         acre__inner_begin();
         return acre__inner_end(acre_pool_alloc(pool, bytes, 0, stream, p));
     }
-    if ((status = acre__taken_check(pool->dev, bytes)))
+    if ((status = acre__held_check(pool->dev, bytes)))
         return status;
     return acre__spill_alloc(pool, bytes, p);
 }

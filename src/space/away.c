@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "device/device.h"
-#include "device/taken.h"
 #include "space/mapped.h"
 #include "space/steps.h"
 
@@ -140,7 +139,8 @@ uint64_t acre__away_release(const struct acre__away *away) {
 /* ---- back ---- */
 
 /* Says how much memory is missing. */
-static acre_status map_no_memory(const struct acre__away *away, size_t first, acre_status status) {
+static acre_status map_no_memory(const struct acre__away *away, size_t first, acre_status status,
+                                 enum acre__held_for why) {
     struct acre__said said;
     uint64_t wanted = 0;
     size_t free_bytes = 0;
@@ -148,20 +148,23 @@ static acre_status map_no_memory(const struct acre__away *away, size_t first, ac
     for (size_t i = first; i < away->count; i++)
         if (acre__chunk_is_away(away->mappings[i]->chunk))
             wanted += away->mappings[i]->chunk->bytes;
-    if (status != ACRE_E_DEVICE_MEMORY || !acre__taken_ask(away->dev, &free_bytes))
+    if (status != ACRE_E_DEVICE_MEMORY || !acre__held_ask_free(away->dev, &free_bytes))
         return acre__said_fail(status, &said);
-    return acre__fail(
-        status, "%llu bytes of device memory are missing: %llu more are needed, and %zu are free",
-        (unsigned long long)(wanted > free_bytes ? wanted - free_bytes : wanted),
-        (unsigned long long)wanted, free_bytes);
+    uint64_t room = acre__held_room(away->dev, free_bytes, why);
+    return acre__fail(status,
+                      "%llu bytes of device memory are missing: %llu more are needed, and %llu are "
+                      "%s",
+                      (unsigned long long)(wanted > room ? wanted - room : wanted),
+                      (unsigned long long)wanted, (unsigned long long)room,
+                      room < free_bytes ? "left of the limits" : "free");
 }
 
-acre_status acre__away_map(const struct acre__away *away) {
+acre_status acre__away_map(const struct acre__away *away, enum acre__held_for why) {
     acre_status status = ACRE_OK;
     for (size_t i = 0; i < away->count && status == ACRE_OK; i++) {
-        status = acre__chunk_return(away->mappings[i]->chunk);
+        status = acre__chunk_return(away->mappings[i]->chunk, why);
         if (status)
-            status = map_no_memory(away, i, status);
+            status = map_no_memory(away, i, status, why);
     }
     if (status == ACRE_OK)
         status = mappings_map(away);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "acre.h"
+#include "device/held.h"
 #include "space/mapping.h"
 
 /* Mappings of one device by rising address. If it has one mapping of a chunk, it has all. */
@@ -28,9 +29,10 @@ acre_status acre__away_unmap(struct acre__away *away);
  * refuses to release stays. */
 uint64_t acre__away_release(const struct acre__away *away);
 
-/* Creates memory and maps it. All or nothing. The mappings are still away until acre__away_end. On
- * ACRE_E_DEVICE_MEMORY the detail has the bytes that are missing. */
-acre_status acre__away_map(const struct acre__away *away);
+/* Creates memory, within the limits of the device, and maps it. All or nothing. The mappings are
+ * still away until acre__away_end. On ACRE_E_DEVICE_MEMORY the detail has the bytes that are
+ * missing. */
+acre_status acre__away_map(const struct acre__away *away, enum acre__held_for why);
 /* Undoes acre__away_map. */
 void acre__away_undo(const struct acre__away *away);
 /* The contents are there: the mappings are as before. */

@@ -12,8 +12,8 @@
 #include "base/atomic.h"
 #include "base/config.h"
 #include "base/lock.h"
+#include "base/round.h"
 #include "base/status.h"
-#include "device/taken.h"
 #include "space/mapped.h"
 #include "watch/probes.h"
 #include "watch/regions.h"
@@ -52,10 +52,10 @@ static CUresult chunk_give_back(const struct acre__driver *drv, struct acre__lim
     return drv->cuMemRelease(((struct acre__chunk *)item)->handle);
 }
 
-static void chunk_not_taken(struct acre__chunk *chunk) {
-    if (chunk->is_taken)
-        acre__taken_remove(chunk->dev, chunk->bytes);
-    chunk->is_taken = 0;
+static void chunk_uncount(struct acre__chunk *chunk) {
+    if (chunk->is_held)
+        acre__held_remove(chunk->dev, chunk->bytes);
+    chunk->is_held = 0;
 }
 
 static void chunk_forget(struct acre__limbo_item *item) {
@@ -69,7 +69,7 @@ static void chunk_forget(struct acre__limbo_item *item) {
     store->count--;
     store->released_bytes += chunk->bytes;
     acre__lock_give(&store->lock);
-    chunk_not_taken(chunk);
+    chunk_uncount(chunk);
     free(chunk);
 }
 
@@ -264,12 +264,10 @@ static void chunk_use(void) {
 /* Stores the detail of an out-of-memory failure, with the free memory. */
 static acre_status chunk_no_memory(acre_device *dev, acre_status status, size_t bytes,
                                    uint32_t flags) {
-    size_t free_bytes;
     if (flags & ACRE__CHUNK_HOST)
         return acre__fail(status, "%zu bytes of host memory requested, the driver has none left",
                           bytes);
-    (void)acre__taken_free(dev, &free_bytes);
-    return acre__taken_refuse(dev, bytes, free_bytes);
+    return acre__held_refuse(dev, bytes, ACRE__HELD_ASK);
 }
 
 /* Undoes chunk_charge for a chunk that could not be created. */
@@ -281,11 +279,12 @@ static void chunk_credit(struct acre__chunk *chunk) {
     store->created--;
     store->created_bytes -= chunk->bytes;
     acre__lock_give(&store->lock);
-    chunk_not_taken(chunk);
+    chunk_uncount(chunk);
 }
 
 /* Counts a new chunk if `limit` and the limits of the device allow it. */
-static acre_status chunk_charge(struct acre__chunk *chunk, uint64_t limit, int is_new) {
+static acre_status chunk_charge(struct acre__chunk *chunk, uint64_t limit,
+                                enum acre__held_for why) {
     struct chunk_store *store = store_of(chunk->dev);
     size_t bytes = chunk->bytes;
     acre__lock_take(&store->lock);
@@ -304,15 +303,15 @@ static acre_status chunk_charge(struct acre__chunk *chunk, uint64_t limit, int i
                           bytes, (unsigned long long)(has < limit ? limit - has : 0));
     if (chunk->wanted & ACRE__CHUNK_HOST)
         return ACRE_OK;
-    acre_status status = acre__taken_add(chunk->dev, bytes, is_new);
-    chunk->is_taken = status == ACRE_OK;
+    acre_status status = acre__held_add(chunk->dev, bytes, why);
+    chunk->is_held = status == ACRE_OK;
     if (status)
         chunk_credit(chunk);
     return status;
 }
 
-static acre_status create_once(struct acre__chunk *chunk, uint64_t limit, int is_new) {
-    acre_status status = chunk_charge(chunk, limit, is_new);
+static acre_status create_once(struct acre__chunk *chunk, uint64_t limit, enum acre__held_for why) {
+    acre_status status = chunk_charge(chunk, limit, why);
     if (status)
         return status;
     status =
@@ -323,16 +322,16 @@ static acre_status create_once(struct acre__chunk *chunk, uint64_t limit, int is
 }
 
 /* Creates the memory of a chunk; releases the cache before it fails. */
-static acre_status chunk_create(struct acre__chunk *chunk, int is_new) {
+static acre_status chunk_create(struct acre__chunk *chunk, enum acre__held_for why) {
     uint64_t limit, ignored;
     acre_status status = acre__config_bytes(ACRE__CONFIG_CHUNK_LIMIT_BYTES, UINT64_MAX, &limit);
     if (status == ACRE_OK) /* report a bad value here: a release has no way to report it */
         status = acre__config_bytes(ACRE__CONFIG_CHUNK_CACHE_BYTES, 0, &ignored);
     if (status)
         return status;
-    status = create_once(chunk, limit, is_new);
+    status = create_once(chunk, limit, why);
     if (acre__is_too_much(status) && acre__chunk_trim(chunk->dev))
-        status = create_once(chunk, limit, is_new);
+        status = create_once(chunk, limit, why);
     return status;
 }
 
@@ -356,7 +355,7 @@ static acre_status chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
     chunk = chunk_record(dev, bytes, flags);
     if (!chunk)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a chunk's record");
-    status = chunk_create(chunk, 1);
+    status = chunk_create(chunk, ACRE__HELD_NEW);
     if (status)
         free(chunk);
     else
@@ -380,21 +379,42 @@ void acre__chunk_drop_list(struct acre__chunk *list) {
     }
 }
 
+/* Returns 1 if the driver has `bytes` for one chunk: it can have more than it says is free, since
+ * it first releases idle memory of its own pools. */
+static int driver_has(acre_device *dev, uint64_t bytes) {
+    size_t whole = acre__round_up(bytes, dev->info.granularity_bytes);
+    struct acre__chunk *chunk = chunk_record(dev, whole, ACRE__CHUNK_SHAREABLE);
+    if (!chunk)
+        return 1;
+    acre_status status = create_once(chunk, UINT64_MAX, ACRE__HELD_NEW);
+    if (status)
+        free(chunk);
+    else
+        chunks_release(chunk);
+    return !acre__is_no_memory(status);
+}
+
 acre_status acre__chunk_check_room(acre_device *dev, uint64_t bytes) {
-    size_t room;
+    size_t free_bytes;
     for (int is_trimmed = 0;; is_trimmed = 1) {
-        if (!acre__taken_ask(dev, &room) || room >= bytes)
+        if (!acre__held_ask_free(dev, &free_bytes) ||
+            acre__held_room(dev, free_bytes, ACRE__HELD_NEW) >= bytes)
             return ACRE_OK;
         if (is_trimmed || !acre__chunk_trim(dev))
-            return chunk_no_memory(dev, ACRE_E_DEVICE_MEMORY, bytes, 0);
+            break;
     }
+    /* With a margin, what the driver may release counts as used. */
+    int is_of_card = acre__held_room(dev, bytes, ACRE__HELD_NEW) >= bytes;
+    return is_of_card && driver_has(dev, bytes) ? ACRE_OK
+                                                : acre__held_refuse(dev, bytes, ACRE__HELD_ASK);
 }
 
 /* 0 if the device has less than `left` bytes free in total. Then no smaller chunk is created, so
  * that other threads do not run out of memory in between. */
 static int may_be_in_pieces(acre_device *dev, size_t left, uint32_t flags) {
-    size_t room;
-    return flags & ACRE__CHUNK_HOST || !acre__taken_ask(dev, &room) || room >= left;
+    size_t free_bytes;
+    return flags & ACRE__CHUNK_HOST || !acre__held_ask_free(dev, &free_bytes) ||
+           acre__held_room(dev, free_bytes, ACRE__HELD_NEW) >= left;
 }
 
 /* Free memory may be fragmented, so a failed request is retried with half its size. */
@@ -445,16 +465,16 @@ size_t acre__chunk_leave(struct acre__chunk *chunk) {
     store->count--;
     store->released_bytes += chunk->bytes;
     acre__lock_give(&store->lock);
-    chunk_not_taken(chunk);
+    chunk_uncount(chunk);
     chunk->handle = 0;
     atomic_store_explicit(&chunk->is_away, 1, memory_order_release);
     return chunk->bytes;
 }
 
-acre_status acre__chunk_return(struct acre__chunk *chunk) {
+acre_status acre__chunk_return(struct acre__chunk *chunk, enum acre__held_for why) {
     if (!acre__chunk_is_away(chunk))
         return ACRE_OK;
-    acre_status status = chunk_create(chunk, 0);
+    acre_status status = chunk_create(chunk, why);
     if (status == ACRE_OK)
         atomic_store_explicit(&chunk->is_away, 0, memory_order_release);
     return status;

@@ -5,7 +5,7 @@
  * requests of exactly the same size and flags. It releases cached chunks when memory runs short, at
  * trim and at close. All chunks of a device together stay within ACRE_CHUNK_LIMIT_BYTES; imported
  * chunks count but are not limited. Chunks of device memory also stay within the limits of the
- * device (device/taken.h).
+ * device (device/held.h).
  *
  * Threads: any; one lock per device, held for the lists only. */
 #ifndef ACRE_SPACE_CHUNK_H
@@ -17,6 +17,7 @@
 
 #include "acre.h"
 #include "device/device.h"
+#include "device/held.h"
 #include "device/limbo.h"
 #include "space/steps.h"
 
@@ -32,7 +33,7 @@ struct acre__chunk {
     _Atomic uint32_t users;     /* holders and mappings */
     _Atomic uint32_t is_alone;  /* 1: never cached: exported, imported, or kept long enough */
     _Atomic uint32_t is_shared; /* 1: exported or imported: other processes use it */
-    int is_taken;               /* 1: counted by acre__taken_add */
+    int is_held;                /* 1: counted by acre__held_add */
     int is_staying;             /* for suspend_choose.c, inside a move */
     uint32_t is_waited;         /* while away: calls wait for it; changed in moves (mapped.h) */
     _Atomic uint32_t is_away;   /* 1: without a handle, see acre__chunk_leave */
@@ -56,8 +57,8 @@ acre_status acre__chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
 acre_status acre__chunk_cover(acre_device *dev, size_t bytes, size_t least, uint32_t flags,
                               struct acre__chunk **list);
 
-/* For chunks that are about to be created: returns ACRE_E_DEVICE_MEMORY if the device does not have
- * `bytes` for them all, so that none is created in vain. */
+/* For several chunks that are about to be created: returns ACRE_E_DEVICE_MEMORY if the device does
+ * not have `bytes` for them all, so that none is created in vain. */
 acre_status acre__chunk_check_room(acre_device *dev, uint64_t bytes);
 
 /* Imports a chunk of another process, of `bytes` bytes. The caller keeps the descriptor. */
@@ -80,7 +81,7 @@ void acre__chunk_drop_list(struct acre__chunk *list);
  * is no failure. Returns the bytes released. acre__chunk_return gets physical memory again, if the
  * chunk has none. */
 size_t acre__chunk_leave(struct acre__chunk *chunk);
-acre_status acre__chunk_return(struct acre__chunk *chunk);
+acre_status acre__chunk_return(struct acre__chunk *chunk, enum acre__held_for why);
 static inline int acre__chunk_is_away(struct acre__chunk *chunk) {
     return atomic_load_explicit(&chunk->is_away, memory_order_acquire) != 0;
 }

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/status.h"
 #include "device/device.h"
 #include "device/driver_status.h"
-#include "device/taken.h"
 #include "device/strays.h"
 #include "watch/probes.h"
 #include "watch/trace.h"
@@ -229,7 +229,6 @@ acre_status acre__step_access_get(acre_device *dev, uint64_t address, const CUme
 /* A block that is allocated only to be freed. */
 struct step_block {
     struct acre__limbo_item item; /* first, so that the item's address is the block's */
-    acre_device *dev;
     CUdeviceptr address;
     void *host; /* NULL: device memory */
 };
@@ -239,31 +238,22 @@ static CUresult block_free(const struct acre__driver *drv, struct acre__limbo_it
     return block->host ? drv->cuMemFreeHost(block->host) : drv->cuMemFree(block->address);
 }
 
-/* The driver may take a whole unit from the card for it. */
-static uint64_t block_takes(const acre_device *dev) {
-    return dev->info.granularity_bytes;
-}
-
 static void block_forget(struct acre__limbo_item *item) {
-    struct step_block *block = (struct step_block *)item;
-    if (!block->host)
-        acre__taken_remove(block->dev, block_takes(block->dev));
-    free(block);
+    free(item);
 }
 
 static const struct acre__limbo_kind kind_device = {"cuMemFree", block_free, block_forget};
 static const struct acre__limbo_kind kind_host = {"cuMemFreeHost", block_free, block_forget};
 
-/* Allocates host memory if the device does not have even that little left, or its limit. */
-static CUresult block_make(struct step_block *block, const char **what) {
+/* Allocates host memory if the device has not even that little left, or may not be asked because of
+ * its limit: the driver may allocate a whole unit for a block. */
+static CUresult block_make(acre_device *dev, struct step_block *block, const char **what) {
     enum { BLOCK_BYTES = 256 };
-    const struct acre__driver *drv = block->dev->drv;
-    *what = "cuMemAlloc";
-    block->item.kind = &kind_device;
-    if (acre__taken_add(block->dev, block_takes(block->dev), 0) == ACRE_OK) {
+    const struct acre__driver *drv = dev->drv;
+    if (!acre__load(&dev->limit_bytes, memory_order_relaxed)) {
+        *what = "cuMemAlloc";
+        block->item.kind = &kind_device;
         CUresult code = drv->cuMemAlloc(&block->address, BLOCK_BYTES);
-        if (code != CUDA_SUCCESS)
-            acre__taken_remove(block->dev, block_takes(block->dev));
         if (code != CUDA_ERROR_OUT_OF_MEMORY)
             return code;
     }
@@ -279,15 +269,13 @@ acre_status acre__step_quiesce(acre_device *dev) {
     struct step_block *block = calloc(1, sizeof *block);
     if (!block)
         return acre__fail(ACRE_E_HOST_MEMORY, "no memory for a block's record");
-    block->dev = dev;
     struct acre__current call;
     const char *what = NULL;
     enum acre__fate fate = ACRE__FATE_TAKEN;
     int is_called = acre__device_call_relaxed(dev, &call);
     if (is_called)
-        call.code = block_make(block, &what);
-    int is_made = is_called && call.code == CUDA_SUCCESS;
-    if (is_made) {
+        call.code = block_make(dev, block, &what);
+    if (is_called && call.code == CUDA_SUCCESS) {
         what = block->item.kind->call;
         call.code = block_free(dev->drv, &block->item);
         fate = acre__driver_fate(call.code);
@@ -297,8 +285,6 @@ acre_status acre__step_quiesce(acre_device *dev) {
     acre_status status = acre__device_done(dev, &call, what);
     if (fate == ACRE__FATE_REFUSED)
         acre__limbo_let_go(dev, &block->item);
-    else if (is_made)
-        block_forget(&block->item);
     else
         free(block);
     return status;

@@ -260,7 +260,7 @@ static acre_status move_back(acre_suspended *suspended, struct acre__away *away,
     for (size_t i = 0; i < away->count; i++)
         *bytes += away->mappings[i]->chunk->bytes;
     if (status == ACRE_OK)
-        status = acre__away_map(away);
+        status = acre__away_map(away, ACRE__HELD_RESUMED);
     if (status)
         return status;
     status = acre__spans_bring(away, &suspended->spans, stream);

@@ -20,7 +20,6 @@
 #include "base/status.h"
 #include "base/tree.h"
 #include "device/device.h"
-#include "device/taken.h"
 #include "space/mapped.h"
 #include "space/steps.h"
 
@@ -38,7 +37,6 @@ struct vm_part {
     acre_device *dev;
     size_t bytes;
     int is_host;             /* host memory */
-    int is_taken;            /* a chunk that acre__taken_add counts */
     acre_access host_access; /* of a mapping */
 };
 
@@ -108,8 +106,6 @@ static acre_status vm_cover(const acre_device *dev, uint64_t address, size_t byt
 
 static void vm_forget(struct acre__tree *tree, struct vm_part *part) {
     acre__tree_remove(tree, &part->node);
-    if (part->is_taken)
-        acre__taken_remove(part->dev, part->bytes);
     free(part);
 }
 
@@ -289,15 +285,9 @@ static acre_status vm_create(acre_device *device, size_t bytes, uint32_t flags,
         return status;
     made->part.node.key = (uintptr_t)made;
     made->part.is_host = (flags & ACRE_VM_HOST) != 0;
-    made->part.is_taken = !made->part.is_host;
     made->unit = unit;
     made->is_shareable = (flags & ACRE_VM_SHAREABLE) != 0;
-    status = made->part.is_taken ? acre__taken_add(device, bytes, 1) : ACRE_OK;
-    if (status == ACRE_OK) {
-        status = acre__step_create(device, bytes, flags, &made->handle, &granted);
-        if (status && made->part.is_taken)
-            acre__taken_remove(device, bytes);
-    }
+    status = acre__step_create(device, bytes, flags, &made->handle, &granted);
     *chunk = status ? NULL : made;
     if (real_bytes)
         *real_bytes = status ? 0 : bytes;

@@ -6,7 +6,7 @@
 #include "api_pool.h"
 
 static uint64_t taken(acre_device *device) {
-    return api_stats(device).taken_bytes;
+    return api_stats(device).held_bytes;
 }
 
 static uint64_t created(acre_device *device) {
@@ -30,7 +30,7 @@ API_TEST(limits_count_all_device_memory) {
     api_ok(acre_mem_alloc(device, ACRE_KIND_PINNED, MIB, 0, &pinned));
     assert_int_equal(taken(device), 64 * KIB + 10 * MIB);
     api_ok(acre_vm_create(device, 2 * MIB, 0, &chunk, &bytes));
-    assert_int_equal(taken(device), 64 * KIB + 10 * MIB + bytes);
+    assert_int_equal(taken(device), 64 * KIB + 10 * MIB);
     api_ok(acre_vm_release(device, chunk));
     api_ok(acre_mem_free(device, small));
     assert_int_equal(taken(device), 10 * MIB);
@@ -122,6 +122,11 @@ TEST(limits_are_reported) {
         api_ok(acre_oom_report(ACRE_OOM_TEXT, text, sizeof text, &needed));
         assert_non_null(strstr(text, "are left of the limit of 16777216 bytes"));
         assert_null(strstr(text, "retry: "));
+        assert_non_null(strstr(text, "raise the limit of the device to "));
+        assert_non_null(strstr(text, " of its limit of 16.0 MiB (acre_device_set_limits)"));
+        api_expect(acre_pool_alloc(t.pool, 20 * MIB, 0, t.stream, &p), ACRE_E_DEVICE_MEMORY);
+        api_ok(acre_oom_report(ACRE_OOM_TEXT, text, sizeof text, &needed));
+        assert_non_null(strstr(text, "request less: the limit of the device is 16.0 MiB"));
         acre_device_stats stats = api_stats(t.device);
         assert_int_equal(stats.limit_bytes, 16 * MIB);
         assert_int_equal(stats.margin_bytes, 0);
@@ -165,6 +170,63 @@ TEST(limits_release_idle_memory_first) {
         }
         end(&t);
     }
+}
+
+/* What another stream has freed serves under a lowered limit, which the request itself exceeds. */
+TEST(limits_do_not_hide_memory_of_other_streams) {
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        void *p = alloc(&t, 20 * MIB);
+        api_ok(acre_pool_free(t.pool, p, t.other));
+        api_ok(acre_stream_sync(t.device, t.other));
+        api_ok(acre_device_set_limits(t.device, MIB, 0));
+        (void)alloc(&t, 20 * MIB);
+        end(&t);
+    }
+}
+
+/* Managed memory does not count, and pools release idle memory for it as without a limit. */
+TEST(limits_leave_managed_memory_alone) {
+    acre_open_options options = {.struct_size = sizeof options, .soft_bytes = GIB};
+    struct things t;
+    void *p;
+    api_ok(acre_open("soft", &options, &t.device));
+    api_ok(acre_pool_create(t.device, NULL, &t.pool));
+    api_ok(acre_device_set_limits(t.device, 600 * MIB, 0));
+    api_ok(acre_pool_alloc(t.pool, 500 * MIB, 0, NULL, &p));
+    api_ok(acre_pool_free(t.pool, p, NULL));
+    api_ok(acre_device_sync(t.device));
+    api_ok(acre_mem_alloc(t.device, ACRE_KIND_MANAGED, 700 * MIB, 0, &p));
+    api_ok(acre_mem_free(t.device, p));
+    api_ok(acre_pool_destroy(t.pool, NULL, NULL));
+    api_ok(acre_close(t.device));
+}
+
+/* Spillable blocks leave until the request and what is held are within a lowered limit, and the
+ * margin holds while they come back. */
+TEST(limits_hold_for_spillable_blocks) {
+    acre_open_options options = {.struct_size = sizeof options, .soft_bytes = 256 * MIB};
+    struct things t;
+    void *blocks[5], *p;
+    api_ok(acre_open("soft", &options, &t.device));
+    api_ok(acre_pool_create(t.device, NULL, &t.pool));
+    for (int i = 0; i < 5; i++)
+        api_ok(acre_pool_alloc_spillable(t.pool, 32 * MIB, NULL, &blocks[i]));
+    api_ok(acre_device_sync(t.device));
+    api_ok(acre_device_set_limits(t.device, 96 * MIB, 0));
+    api_ok(acre_mem_alloc(t.device, ACRE_KIND_DEVICE, 16 * MIB, 0, &p));
+    assert_true(taken(t.device) <= 96 * MIB);
+    api_ok(acre_mem_free(t.device, p));
+    api_ok(acre_device_set_limits(t.device, 0, 128 * MIB));
+    for (int i = 0; i < 5; i++) {
+        if (acre_bring(blocks[i], NULL) == ACRE_OK)
+            api_ok(acre_bring_end(blocks[i], NULL));
+        assert_true(api_free_bytes(t.device) >= 128 * MIB);
+    }
+    for (int i = 0; i < 5; i++)
+        api_ok(acre_pool_free(t.pool, blocks[i], NULL));
+    api_ok(acre_pool_destroy(t.pool, NULL, NULL));
+    api_ok(acre_close(t.device));
 }
 
 /* acre keeps what it has: idle blocks serve, new memory is refused. */
@@ -250,22 +312,29 @@ struct race {
     uint64_t free_at_first;
 };
 
+enum { KEPT = 4 }; /* blocks of a thread: together they may exceed the limit */
+
+static void press_free(struct race *race, int turn, void *p) {
+    if (turn % 3 ? acre_pool_free(race->pool, p, NULL) : acre_mem_free(race->device, p))
+        atomic_fetch_add(&race->bad, 1);
+}
+
 static void *press(void *user) {
     struct race *race = user;
-    void *p;
-    for (int i = 0; i < TURNS; i++) {
+    void *kept[KEPT] = {0};
+    for (int i = 0; i < TURNS + KEPT; i++) {
         size_t bytes = (size_t)(1 + i % 7) * 3 * MIB;
-        acre_status status = i % 3 ? acre_pool_alloc(race->pool, bytes, 0, NULL, &p)
-                                   : acre_mem_alloc(race->device, ACRE_KIND_DEVICE, bytes, 0, &p);
-        if (status == ACRE_OK) {
+        void **p = &kept[i % KEPT];
+        press_free(race, i - KEPT, *p);
+        *p = NULL;
+        if (i >= TURNS)
+            continue;
+        acre_status status = i % 3 ? acre_pool_alloc(race->pool, bytes, 0, NULL, p)
+                                   : acre_mem_alloc(race->device, ACRE_KIND_DEVICE, bytes, 0, p);
+        if (status == ACRE_OK)
             atomic_fetch_add(&race->served, 1);
-            if (i % 3 ? acre_pool_free(race->pool, p, NULL) : acre_mem_free(race->device, p))
-                atomic_fetch_add(&race->bad, 1);
-        } else if (status == ACRE_E_DEVICE_MEMORY) {
-            atomic_fetch_add(&race->refused, 1);
-        } else {
-            atomic_fetch_add(&race->bad, 1);
-        }
+        else
+            atomic_fetch_add(status == ACRE_E_DEVICE_MEMORY ? &race->refused : &race->bad, 1);
     }
     return NULL;
 }

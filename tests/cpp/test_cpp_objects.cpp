@@ -200,7 +200,7 @@ TEST(device_limits) {
     CHECK(device.stats().limit_bytes == 8 << 20 && device.stats().margin_bytes == 1 << 20);
     CHECK_THROWS(acre::out_of_memory, acre::memory(device, ACRE_KIND_DEVICE, 9 << 20));
     acre::memory block(device, ACRE_KIND_DEVICE, 7 << 20);
-    CHECK(device.stats().taken_bytes >= block.size());
+    CHECK(device.stats().held_bytes >= block.size());
     device.set_limits(0);
     acre::memory more(device, ACRE_KIND_DEVICE, 9 << 20);
 }

@@ -161,6 +161,37 @@ static void ladder_leaves_captured_streams_out(void **state) {
     small_end(&s);
 }
 
+/* The driver has more than cuMemGetInfo says: it releases idle memory of its own pools first. A
+ * block of many chunks gets that, too. */
+static void ladder_gets_what_only_the_driver_can_release(void **state) {
+    (void)state;
+    const struct acre__driver *drv = acre__driver_soft();
+    acre_open_options options = {.struct_size = sizeof options, .soft_bytes = (size_t)4 << 30};
+    acre_device *device;
+    acre_pool *pool;
+    CUcontext context;
+    CUmemoryPool idle;
+    CUdeviceptr in_idle;
+    uint64_t most = UINT64_MAX;
+    void *p;
+    api_ok(acre_open("soft", &options, &device));
+    assert_int_equal(drv->cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+    assert_int_equal(drv->cuCtxPushCurrent(context), CUDA_SUCCESS);
+    assert_int_equal(drv->cuDeviceGetDefaultMemPool(&idle, 0), CUDA_SUCCESS);
+    assert_int_equal(drv->cuMemPoolSetAttribute(idle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most),
+                     CUDA_SUCCESS);
+    assert_int_equal(drv->cuMemAllocAsync(&in_idle, (size_t)3 << 30, NULL), CUDA_SUCCESS);
+    assert_int_equal(drv->cuMemFreeAsync(in_idle, NULL), CUDA_SUCCESS);
+    assert_int_equal(drv->cuCtxSynchronize(), CUDA_SUCCESS);
+    assert_true(api_free_bytes(device) <= (uint64_t)1 << 30);
+    api_ok(acre_pool_create(device, NULL, &pool));
+    api_ok(acre_pool_alloc(pool, (size_t)2 << 30, 0, NULL, &p));
+    api_ok(acre_pool_destroy(pool, NULL, NULL));
+    assert_int_equal(drv->cuCtxPopCurrent(&context), CUDA_SUCCESS);
+    assert_int_equal(drv->cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+    api_ok(acre_close(device));
+}
+
 static void ladder_that_serves_nobody_changes_nothing(void **state) {
     (void)state;
     struct small s = small_begin(NULL);
@@ -425,6 +456,7 @@ int main(void) {
         cmocka_unit_test(ladder_own_pending_frees_are_waited_for),
         cmocka_unit_test(ladder_leaves_captured_streams_out),
         cmocka_unit_test(ladder_that_serves_nobody_changes_nothing),
+        cmocka_unit_test(ladder_gets_what_only_the_driver_can_release),
         cmocka_unit_test(ladder_callback_is_asked_until_it_is_enough),
         cmocka_unit_test(ladder_callback_is_not_called_within_itself),
         cmocka_unit_test(ladder_callback_helps_limits),

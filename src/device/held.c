@@ -1,0 +1,128 @@
+/* Limits on device memory: see held.h. */
+#include "device/held.h"
+
+#include "base/atomic.h"
+#include "base/status.h"
+#include "base/thread.h"
+
+typedef unsigned long long ull;
+
+static uint64_t limit_of(acre_device *dev) {
+    return acre__load(&dev->limit_bytes, memory_order_relaxed);
+}
+
+static uint64_t margin_of(acre_device *dev, enum acre__held_for why) {
+    return why == ACRE__HELD_NEW ? acre__load(&dev->margin_bytes, memory_order_relaxed) : 0;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+/* ---- details ---- */
+
+static acre_status refuse_limit(acre_device *dev, uint64_t bytes, uint64_t left, uint64_t limit) {
+    return acre__fail(ACRE_E_DEVICE_MEMORY,
+                      "%llu bytes requested, %llu bytes are left of the limit of %llu bytes on %s",
+                      (ull)bytes, (ull)left, (ull)limit, dev->label);
+}
+
+static acre_status refuse_margin(acre_device *dev, uint64_t bytes, uint64_t free_bytes,
+                                 uint64_t margin) {
+    return acre__fail(
+        ACRE_E_DEVICE_MEMORY,
+        "%llu bytes requested, %llu bytes of %s are free, but %llu bytes must stay free",
+        (ull)bytes, (ull)free_bytes, dev->label, (ull)margin);
+}
+
+acre_status acre__held_refuse(acre_device *dev, uint64_t bytes, uint64_t free_bytes) {
+    uint64_t limit = limit_of(dev), margin = margin_of(dev, ACRE__HELD_NEW);
+    uint64_t left = minus(limit, acre__load(&dev->held_bytes, memory_order_relaxed));
+    size_t asked = 0;
+    if (limit && bytes > left)
+        return refuse_limit(dev, bytes, left, limit);
+    if (free_bytes == ACRE__HELD_ASK) {
+        (void)acre__held_ask_free(dev, &asked);
+        free_bytes = asked;
+    }
+    if (margin && bytes > minus(free_bytes, margin))
+        return refuse_margin(dev, bytes, free_bytes, margin);
+    return acre__fail(ACRE_E_DEVICE_MEMORY, "%llu bytes requested, %llu bytes of %s are free",
+                      (ull)bytes, (ull)free_bytes, dev->label);
+}
+
+acre_status acre__held_check(acre_device *dev, uint64_t bytes) {
+    uint64_t limit = limit_of(dev);
+    if (bytes <= acre__held_most(dev))
+        return ACRE_OK;
+    if (limit && bytes <= dev->info.total_bytes)
+        return refuse_limit(
+            dev, bytes, minus(limit, acre__load(&dev->held_bytes, memory_order_relaxed)), limit);
+    return acre__fail(ACRE_E_DEVICE_MEMORY, "%llu bytes requested, %s has %llu bytes in all",
+                      (ull)bytes, dev->label, (ull)dev->info.total_bytes);
+}
+
+/* ---- counting ---- */
+
+int acre__held_ask_free(acre_device *dev, size_t *free_bytes) {
+    struct acre__current current;
+    const char *what;
+    size_t total = 0;
+    *free_bytes = 0;
+    if (acre__device_push_relaxed(dev, &current, &what) != CUDA_SUCCESS)
+        return 0;
+    CUresult code = dev->drv->cuMemGetInfo(free_bytes, &total);
+    acre__device_pop(dev, &current);
+    return code == CUDA_SUCCESS;
+}
+
+acre_status acre__held_add(acre_device *dev, uint64_t bytes, enum acre__held_for why) {
+    uint64_t limit = limit_of(dev), margin = margin_of(dev, why);
+    uint64_t held = acre__load(&dev->held_bytes, memory_order_relaxed);
+    size_t free_bytes = 0;
+    do {
+        if (limit && bytes > minus(limit, held))
+            return refuse_limit(dev, bytes, minus(limit, held), limit);
+    } while (!acre__cas_weak(&dev->held_bytes, &held, held + bytes, memory_order_relaxed,
+                             memory_order_relaxed));
+    if (!margin || !acre__held_ask_free(dev, &free_bytes) || bytes <= minus(free_bytes, margin))
+        return ACRE_OK;
+    acre__held_remove(dev, bytes);
+    return refuse_margin(dev, bytes, free_bytes, margin);
+}
+
+void acre__held_remove(acre_device *dev, uint64_t bytes) {
+    acre__fetch_sub(&dev->held_bytes, bytes, memory_order_relaxed);
+}
+
+/* ---- what is left ---- */
+
+uint64_t acre__held_room(acre_device *dev, uint64_t free_bytes, enum acre__held_for why) {
+    uint64_t limit = limit_of(dev), room = minus(free_bytes, margin_of(dev, why));
+    uint64_t left = minus(limit, acre__load(&dev->held_bytes, memory_order_relaxed));
+    return limit && left < room ? left : room;
+}
+
+uint64_t acre__held_missing(acre_device *dev, uint64_t bytes, uint64_t free_bytes,
+                            enum acre__held_for why) {
+    uint64_t limit = limit_of(dev), held = acre__load(&dev->held_bytes, memory_order_relaxed);
+    uint64_t by_card = minus(bytes, minus(free_bytes, margin_of(dev, why)));
+    uint64_t by_limit = limit ? minus(held + bytes, limit) : 0;
+    return by_limit > by_card ? by_limit : by_card;
+}
+
+/* ---- public ---- */
+
+static acre_status set_limits(acre_device *device, uint64_t limit_bytes, uint64_t margin_bytes) {
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    acre__store(&device->limit_bytes, limit_bytes, memory_order_relaxed);
+    acre__store(&device->margin_bytes, margin_bytes, memory_order_relaxed);
+    return ACRE_OK;
+}
+
+acre_status acre_device_set_limits(acre_device *device, uint64_t limit_bytes,
+                                   uint64_t margin_bytes) {
+    return acre__in_call(set_limits(device, limit_bytes, margin_bytes), "acre_device_set_limits");
+}
