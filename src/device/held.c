@@ -1,6 +1,8 @@
 /* Limits on device memory: see held.h. */
 #include "device/held.h"
 
+#include <stdio.h>
+
 #include "base/atomic.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -21,34 +23,48 @@ static uint64_t minus(uint64_t a, uint64_t b) {
 
 /* ---- details ---- */
 
-static acre_status refuse_limit(acre_device *dev, uint64_t bytes, uint64_t left, uint64_t limit) {
+/* Writes the request. If it is not what is too much, adds how much it takes. */
+static const char *request(char buffer[64], uint64_t asked, uint64_t bytes, uint64_t left) {
+    int length = snprintf(buffer, 64, "%llu bytes requested", (ull)asked);
+    if (asked <= left && bytes > asked)
+        snprintf(buffer + length, 64 - (size_t)length, " (%llu in whole chunks)", (ull)bytes);
+    return buffer;
+}
+
+static acre_status refuse_limit(acre_device *dev, uint64_t asked, uint64_t bytes, uint64_t left,
+                                uint64_t limit) {
+    char buffer[64];
     return acre__fail(ACRE_E_DEVICE_MEMORY,
-                      "%llu bytes requested, %llu bytes are left of the limit of %llu bytes on %s",
-                      (ull)bytes, (ull)left, (ull)limit, dev->label);
+                      "%s, %llu bytes are left of the limit of %llu bytes on %s",
+                      request(buffer, asked, bytes, left), (ull)left, (ull)limit, dev->label);
 }
 
-static acre_status refuse_margin(acre_device *dev, uint64_t bytes, uint64_t free_bytes,
-                                 uint64_t margin) {
-    return acre__fail(
-        ACRE_E_DEVICE_MEMORY,
-        "%llu bytes requested, %llu bytes of %s are free, but %llu bytes must stay free",
-        (ull)bytes, (ull)free_bytes, dev->label, (ull)margin);
+static acre_status refuse_margin(acre_device *dev, uint64_t asked, uint64_t bytes,
+                                 uint64_t free_bytes, uint64_t margin) {
+    char buffer[64];
+    return acre__fail(ACRE_E_DEVICE_MEMORY,
+                      "%s, %llu bytes of %s are free, but %llu bytes must stay free",
+                      request(buffer, asked, bytes, minus(free_bytes, margin)), (ull)free_bytes,
+                      dev->label, (ull)margin);
 }
 
-acre_status acre__held_refuse(acre_device *dev, uint64_t bytes, uint64_t free_bytes) {
+acre_status acre__held_refuse(acre_device *dev, uint64_t asked, uint64_t bytes,
+                              uint64_t free_bytes) {
     uint64_t limit = limit_of(dev), margin = margin_of(dev, ACRE__HELD_NEW);
     uint64_t left = minus(limit, acre__load(&dev->held_bytes, memory_order_relaxed));
-    size_t asked = 0;
+    size_t now = 0;
+    char buffer[64];
     if (limit && bytes > left)
-        return refuse_limit(dev, bytes, left, limit);
+        return refuse_limit(dev, asked, bytes, left, limit);
     if (free_bytes == ACRE__HELD_ASK) {
-        (void)acre__held_ask_free(dev, &asked);
-        free_bytes = asked;
+        (void)acre__held_ask_free(dev, &now);
+        free_bytes = now;
     }
     if (margin && bytes > minus(free_bytes, margin))
-        return refuse_margin(dev, bytes, free_bytes, margin);
-    return acre__fail(ACRE_E_DEVICE_MEMORY, "%llu bytes requested, %llu bytes of %s are free",
-                      (ull)bytes, (ull)free_bytes, dev->label);
+        return refuse_margin(dev, asked, bytes, free_bytes, margin);
+    return acre__fail(ACRE_E_DEVICE_MEMORY, "%s, %llu bytes of %s are free",
+                      request(buffer, asked, bytes, bytes > free_bytes ? free_bytes : 0),
+                      (ull)free_bytes, dev->label);
 }
 
 acre_status acre__held_check(acre_device *dev, uint64_t bytes) {
@@ -56,8 +72,9 @@ acre_status acre__held_check(acre_device *dev, uint64_t bytes) {
     if (bytes <= acre__held_most(dev))
         return ACRE_OK;
     if (limit && bytes <= dev->info.total_bytes)
-        return refuse_limit(
-            dev, bytes, minus(limit, acre__load(&dev->held_bytes, memory_order_relaxed)), limit);
+        return refuse_limit(dev, bytes, bytes,
+                            minus(limit, acre__load(&dev->held_bytes, memory_order_relaxed)),
+                            limit);
     return acre__fail(ACRE_E_DEVICE_MEMORY, "%llu bytes requested, %s has %llu bytes in all",
                       (ull)bytes, dev->label, (ull)dev->info.total_bytes);
 }
@@ -82,13 +99,13 @@ acre_status acre__held_add(acre_device *dev, uint64_t bytes, enum acre__held_for
     size_t free_bytes = 0;
     do {
         if (limit && bytes > minus(limit, held))
-            return refuse_limit(dev, bytes, minus(limit, held), limit);
+            return refuse_limit(dev, bytes, bytes, minus(limit, held), limit);
     } while (!acre__cas_weak(&dev->held_bytes, &held, held + bytes, memory_order_relaxed,
                              memory_order_relaxed));
     if (!margin || !acre__held_ask_free(dev, &free_bytes) || bytes <= minus(free_bytes, margin))
         return ACRE_OK;
     acre__held_remove(dev, bytes);
-    return refuse_margin(dev, bytes, free_bytes, margin);
+    return refuse_margin(dev, bytes, bytes, free_bytes, margin);
 }
 
 void acre__held_remove(acre_device *dev, uint64_t bytes) {

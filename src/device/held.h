@@ -43,9 +43,11 @@ static inline uint64_t acre__held_most(acre_device *dev) {
 /* Returns ACRE_E_DEVICE_MEMORY, with a detail, for a request that can never succeed. */
 acre_status acre__held_check(acre_device *dev, uint64_t bytes);
 
-/* Returns ACRE_E_DEVICE_MEMORY. The detail has the request and what is left for it, if the card has
- * `free_bytes`; ACRE__HELD_ASK: asks the driver. */
+/* Returns ACRE_E_DEVICE_MEMORY. The detail has the request of `asked` bytes, which takes `bytes` in
+ * whole chunks, and what is left for it, if the card has `free_bytes`; ACRE__HELD_ASK: asks the
+ * driver. */
 #define ACRE__HELD_ASK UINT64_MAX
-acre_status acre__held_refuse(acre_device *dev, uint64_t bytes, uint64_t free_bytes);
+acre_status acre__held_refuse(acre_device *dev, uint64_t asked, uint64_t bytes,
+                              uint64_t free_bytes);
 
 #endif

@@ -314,7 +314,7 @@ static acre_status climb_to(struct acre__want *want, acre_status refusal, int en
 static acre_status fail_huge(const struct acre__want *want) {
     acre_device *dev = want->pool->dev;
     if (want->pool->kind == ACRE_KIND_DEVICE && want->bytes <= dev->info.total_bytes)
-        return acre__held_refuse(dev, want->bytes, ACRE__HELD_ASK);
+        return acre__held_refuse(dev, want->bytes, want->bytes, ACRE__HELD_ASK);
     if (want->pool->kind != ACRE_KIND_DEVICE && want->pool->kind != ACRE_KIND_MANAGED)
         return acre__fail(ACRE_E_HOST_MEMORY, "%zu bytes requested, a pool serves 2 TiB at most",
                           want->bytes);

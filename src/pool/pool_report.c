@@ -200,6 +200,18 @@ static void card_ask(acre_device *dev, uint64_t *free_bytes, uint64_t *total_byt
     *total_bytes = total;
 }
 
+static void collect_limits(struct acre__oom *oom, const acre_pool *pool) {
+    acre_device *dev = pool->dev;
+    size_t unit = pool->blocks_in.unit ? pool->blocks_in.unit : ACRE__GRAIN;
+    oom->whole = acre__round_up(oom->wanted, unit);
+    oom->most = acre__held_most(dev);
+    oom->device_limit = acre__load(&dev->limit_bytes, memory_order_relaxed);
+    oom->device_margin = acre__load(&dev->margin_bytes, memory_order_relaxed);
+    oom->device_held = acre__load(&dev->held_bytes, memory_order_relaxed);
+    oom->short_of_limit = acre__held_missing(dev, oom->whole, UINT64_MAX, ACRE__HELD_NEW);
+    oom->short_of_all = acre__held_missing(dev, oom->whole, oom->free, ACRE__HELD_NEW);
+}
+
 /* Splits the rest of the card: chunks of vecs and blocks, cached chunks and driver blocks are
  * acre's; the remainder is outside acre. Host chunks count as chunks, so their sum may be too
  * large. */
@@ -212,13 +224,7 @@ static void collect_card(struct acre__oom *oom, acre_pool *pool) {
     }
     acre__pools_visit(pool, collect_other, &others);
     card_ask(pool->dev, &oom->free, &oom->total);
-    acre_device *dev = pool->dev;
-    size_t unit = pool->blocks_in.unit ? pool->blocks_in.unit : ACRE__GRAIN;
-    oom->most = acre__held_most(dev);
-    oom->device_limit = acre__load(&dev->limit_bytes, memory_order_relaxed);
-    oom->device_held = acre__load(&dev->held_bytes, memory_order_relaxed);
-    oom->device_short =
-        acre__held_missing(dev, acre__round_up(oom->wanted, unit), oom->free, ACRE__HELD_NEW);
+    collect_limits(oom, pool);
     acre__chunk_count(pool->dev, &count, &chunk_bytes, &cached);
     uint64_t rest = minus(oom->total, oom->free + oom->held_here + oom->held_there);
     oom->acre_bytes = acre__least(rest, minus(chunk_bytes, others.chunk_bytes) +
@@ -238,16 +244,14 @@ static void step_add(struct acre__oom *oom, enum acre__oom_step_kind kind, uint6
 }
 
 /* A block needs whole chunks. Memory that is free on the card need not be freed. */
-static uint64_t bytes_missing(const struct acre__oom *oom, size_t unit) {
-    unit = unit ? unit : ACRE__GRAIN;
-    uint64_t whole = acre__round_up(oom->wanted, unit);
+static uint64_t bytes_missing(const struct acre__oom *oom) {
     int is_of_card = oom->kind == ACRE_KIND_DEVICE && oom->status != ACRE_E_LIMIT;
-    uint64_t by_card = is_of_card ? oom->device_short : whole;
+    uint64_t by_card = is_of_card ? oom->short_of_all : oom->whole;
     return acre__least(by_card, minus(oom->wanted, oom->largest_hole));
 }
 
-static void steps_for_memory(struct acre__oom *oom, size_t unit) {
-    uint64_t missing = bytes_missing(oom, unit);
+static void steps_for_memory(struct acre__oom *oom) {
+    uint64_t missing = bytes_missing(oom);
     if (oom->pending >= missing && oom->pending)
         step_add(oom, ACRE__STEP_WAIT, oom->largest_run, oom->streams.top[0].key);
     for (int i = 0; i < ACRE__OOM_TOP; i++)
@@ -261,8 +265,15 @@ static void steps_for_memory(struct acre__oom *oom, size_t unit) {
         step_add(oom, ACRE__STEP_OTHERS, missing, 0);
 }
 
-/* Adds the steps that would help, the smallest first. */
-static void collect_steps(struct acre__oom *oom, const acre_pool *pool) {
+/* Adds the limit that would be enough, if nothing else is in the way. */
+static void step_raise_device(struct acre__oom *oom) {
+    int is_enough = oom->short_of_all == oom->short_of_limit;
+    if (oom->kind == ACRE_KIND_DEVICE && oom->short_of_limit && is_enough)
+        step_add(oom, ACRE__STEP_RAISE_DEVICE, oom->device_held + oom->whole, 0);
+}
+
+/* Adds the steps that would help, the smallest first; raising a limit comes last. */
+static void collect_steps(struct acre__oom *oom) {
     int is_of_host = oom->kind == ACRE_KIND_PINNED || oom->kind == ACRE_KIND_MAPPED;
     uint64_t most = is_of_host                      ? ACRE__BYTES_MOST
                     : oom->kind == ACRE_KIND_DEVICE ? acre__least(oom->most, oom->total)
@@ -276,14 +287,12 @@ static void collect_steps(struct acre__oom *oom, const acre_pool *pool) {
             step_add(oom, ACRE__STEP_FREE, oom->used + oom->wanted - oom->limit_bytes, 0);
         step_add(oom, ACRE__STEP_RAISE, plus(oom->used, oom->wanted), 0);
     } else if (oom->wanted > most) {
-        step_add(oom, ACRE__STEP_LESS, most, 0);
+        step_add(oom, ACRE__STEP_LESS, oom->short_of_limit ? oom->device_limit : most, 0);
+        step_raise_device(oom);
     } else {
-        steps_for_memory(oom, pool->blocks_in.unit);
+        steps_for_memory(oom);
+        step_raise_device(oom);
     }
-    uint64_t held = plus(oom->device_held, oom->wanted);
-    if (oom->kind == ACRE_KIND_DEVICE && oom->device_limit && held > oom->device_limit &&
-        held <= oom->total)
-        step_add(oom, ACRE__STEP_RAISE_DEVICE, held, 0);
 }
 
 /* ---- entry points ---- */
@@ -309,7 +318,7 @@ static void collect(struct acre__oom *oom, const struct acre__want *want, acre_s
     oom->stack = acre__stack_take();
     acre__origin_by_stack(pool, collect_stack, &oom->stacks);
     collect_card(oom, pool);
-    collect_steps(oom, pool);
+    collect_steps(oom);
 }
 
 /* With ACRE_DEBUG, logs the whole report: a program may not call acre_oom_report. */
@@ -355,7 +364,7 @@ acre_status acre__report_refusal(const struct acre__want *want, acre_status stat
     if (status == ACRE_E_DEVICE_MEMORY &&
         (strstr(said.line, " are free") || strstr(said.line, " are left of the limit"))) {
         /* The detail is that of the last chunk, which may be a part of the block. */
-        (void)acre__held_refuse(pool->dev, cache->oom->asked, cache->oom->free);
+        (void)acre__held_refuse(pool->dev, cache->oom->asked, cache->oom->whole, cache->oom->free);
         acre__said_keep(&said);
         cache->oom->said = said;
     }

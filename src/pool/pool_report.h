@@ -58,13 +58,14 @@ struct acre__oom {
     uint64_t used, soft_limit_bytes, limit_bytes;
     /* The card: free + held_here + held_there + acre_bytes + outside = total. */
     uint64_t total, free;
-    uint64_t most;         /* what acre may hold at most */
-    uint64_t device_limit; /* of acre_device_set_limits; 0: none */
-    uint64_t device_held;  /* what it applies to */
-    uint64_t device_short; /* what must be released for the request */
-    uint64_t held_here;    /* by this pool; 0 if it uses host memory */
-    uint64_t held_there;   /* by other pools of this process */
-    uint64_t acre_bytes;   /* other memory held by acre */
+    uint64_t whole;                        /* what the request takes, in whole chunks */
+    uint64_t most;                         /* what acre may hold at most */
+    uint64_t device_limit, device_margin;  /* of acre_device_set_limits; 0: none */
+    uint64_t device_held;                  /* what the limit applies to */
+    uint64_t short_of_limit, short_of_all; /* what must be released for the request */
+    uint64_t held_here;                    /* by this pool; 0 if it uses host memory */
+    uint64_t held_there;                   /* by other pools of this process */
+    uint64_t acre_bytes;                   /* other memory held by acre */
     uint64_t outside;
     /* The pool: the other fields of this line, except live_blocks, add up to `held`. */
     uint64_t spillable, spilled; /* bytes of spillable blocks on the device, and away */

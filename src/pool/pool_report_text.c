@@ -119,6 +119,9 @@ static void put_card(struct out *out, const struct acre__oom *oom) {
     if (oom->device_limit)
         put(out, "  acre holds %s of its limit of %s (acre_device_set_limits)\n",
             human(oom->device_held).text, human(oom->device_limit).text);
+    if (oom->device_margin)
+        put(out, "  %s of the card stay free (acre_device_set_limits)\n",
+            human(oom->device_margin).text);
     for (int i = 0; i < ACRE__OOM_TOP && oom->pools.top[i].bytes; i++)
         put(out, "  the pool 0x%" PRIx64 " holds %s, %s of it free\n", oom->pools.top[i].key,
             human(oom->pools.top[i].bytes).text, human(oom->pools.top[i].count).text);
@@ -178,8 +181,8 @@ static void put_step(struct out *out, const struct acre__oom *oom,
     case ACRE__STEP_LESS:
         put(out, "request less: %s %s",
             oom->kind == ACRE_KIND_PINNED || oom->kind == ACRE_KIND_MAPPED ? "a pool serves at most"
-            : step->bytes < oom->total ? "the limit of the device is"
-                                       : "the card has",
+            : oom->device_limit && step->bytes == oom->device_limit ? "the limit of the device is"
+                                                                    : "the card has",
             bytes);
         return;
     case ACRE__STEP_WAIT:
@@ -205,7 +208,11 @@ static void put_step(struct out *out, const struct acre__oom *oom,
         put(out, "raise the limit of the device to %" PRIu64 " bytes", step->bytes);
         return;
     default:
-        put(out, "free %s on the card, outside this pool", bytes);
+        put(out,
+            oom->short_of_limit && oom->short_of_limit == oom->short_of_all
+                ? "free %s of other memory of acre on this device"
+                : "free %s on the card, outside this pool",
+            bytes);
     }
 }
 
@@ -316,15 +323,12 @@ static void put_figures(struct out *out, const char *name, const struct figure *
 }
 
 static void json_card(struct out *out, const struct acre__oom *oom) {
-    const struct figure figures[] = {{"total_bytes", oom->total},
-                                     {"free_bytes", oom->free},
-                                     {"pool_bytes", oom->held_here},
-                                     {"other_pools_bytes", oom->held_there},
-                                     {"acre_bytes", oom->acre_bytes},
-                                     {"outside_bytes", oom->outside},
-                                     {"limit_bytes", oom->device_limit},
-                                     {"limited_bytes", oom->device_held},
-                                     {NULL, 0}};
+    const struct figure figures[] = {
+        {"total_bytes", oom->total},          {"free_bytes", oom->free},
+        {"pool_bytes", oom->held_here},       {"other_pools_bytes", oom->held_there},
+        {"acre_bytes", oom->acre_bytes},      {"outside_bytes", oom->outside},
+        {"limit_bytes", oom->device_limit},   {"held_bytes", oom->device_held},
+        {"margin_bytes", oom->device_margin}, {NULL, 0}};
     put_figures(out, "card", figures);
 }
 
@@ -359,8 +363,8 @@ static void json_pool(struct out *out, const struct acre__oom *oom) {
 }
 
 size_t acre__report_json(const struct acre__oom *oom, char *buffer, size_t size) {
-    static const char *const names[] = {"none", "less",  "wait",  "trim",
-                                        "free", "raise", "raise", "others"};
+    static const char *const names[] = {"none", "less",  "wait",         "trim",
+                                        "free", "raise", "raise_device", "others"};
     struct out out = {buffer, size, 0};
     json_wish(&out, oom);
     json_card(&out, oom);

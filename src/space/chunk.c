@@ -267,7 +267,7 @@ static acre_status chunk_no_memory(acre_device *dev, acre_status status, size_t 
     if (flags & ACRE__CHUNK_HOST)
         return acre__fail(status, "%zu bytes of host memory requested, the driver has none left",
                           bytes);
-    return acre__held_refuse(dev, bytes, ACRE__HELD_ASK);
+    return acre__held_refuse(dev, bytes, bytes, ACRE__HELD_ASK);
 }
 
 /* Undoes chunk_charge for a chunk that could not be created. */
@@ -379,10 +379,11 @@ void acre__chunk_drop_list(struct acre__chunk *list) {
     }
 }
 
-/* Returns 1 if the driver has `bytes` for one chunk: it can have more than it says is free, since
- * it first releases idle memory of its own pools. */
+/* Creates one chunk of `bytes` and releases it. The driver can have more than cuMemGetInfo says:
+ * before it fails, it releases idle memory of its own pools. Returns 1 if it had as much, or if the
+ * answer is unknown. */
 static int driver_has(acre_device *dev, uint64_t bytes) {
-    size_t whole = acre__round_up(bytes, dev->info.granularity_bytes);
+    size_t whole = acre__round_up(bytes, dev->info.granularity_bytes), free_bytes;
     struct acre__chunk *chunk = chunk_record(dev, whole, ACRE__CHUNK_SHAREABLE);
     if (!chunk)
         return 1;
@@ -391,12 +392,27 @@ static int driver_has(acre_device *dev, uint64_t bytes) {
         free(chunk);
     else
         chunks_release(chunk);
-    return !acre__is_no_memory(status);
+    return !acre__is_no_memory(status) ||
+           (acre__held_ask_free(dev, &free_bytes) && free_bytes >= bytes);
+}
+
+/* Returns 1 if ACRE_CHUNK_LIMIT_BYTES allows `bytes` more. */
+static int is_within_setting(acre_device *dev, uint64_t bytes) {
+    struct chunk_store *store = store_of(dev);
+    uint64_t limit;
+    if (acre__config_bytes(ACRE__CONFIG_CHUNK_LIMIT_BYTES, UINT64_MAX, &limit))
+        return 0;
+    acre__lock_take(&store->lock);
+    uint64_t has = store->bytes;
+    acre__lock_give(&store->lock);
+    return bytes <= limit && has <= limit - bytes;
 }
 
 acre_status acre__chunk_check_room(acre_device *dev, uint64_t bytes) {
     size_t free_bytes;
     for (int is_trimmed = 0;; is_trimmed = 1) {
+        if (!is_within_setting(dev, bytes)) /* the chunk that exceeds it is refused */
+            return ACRE_OK;
         if (!acre__held_ask_free(dev, &free_bytes) ||
             acre__held_room(dev, free_bytes, ACRE__HELD_NEW) >= bytes)
             return ACRE_OK;
@@ -405,8 +421,9 @@ acre_status acre__chunk_check_room(acre_device *dev, uint64_t bytes) {
     }
     /* With a margin, what the driver may release counts as used. */
     int is_of_card = acre__held_room(dev, bytes, ACRE__HELD_NEW) >= bytes;
-    return is_of_card && driver_has(dev, bytes) ? ACRE_OK
-                                                : acre__held_refuse(dev, bytes, ACRE__HELD_ASK);
+    return is_of_card && driver_has(dev, bytes)
+               ? ACRE_OK
+               : acre__held_refuse(dev, bytes, bytes, ACRE__HELD_ASK);
 }
 
 /* 0 if the device has less than `left` bytes free in total. Then no smaller chunk is created, so

@@ -245,21 +245,21 @@ static void block_forget(struct acre__limbo_item *item) {
 static const struct acre__limbo_kind kind_device = {"cuMemFree", block_free, block_forget};
 static const struct acre__limbo_kind kind_host = {"cuMemFreeHost", block_free, block_forget};
 
-/* Allocates host memory if the device has not even that little left, or may not be asked because of
- * its limit: the driver may allocate a whole unit for a block. */
-static CUresult block_make(acre_device *dev, struct step_block *block, const char **what) {
+static CUresult block_make_on(acre_device *dev, struct step_block *block, int is_host,
+                              const char **what) {
     enum { BLOCK_BYTES = 256 };
-    const struct acre__driver *drv = dev->drv;
-    if (!acre__load(&dev->limit_bytes, memory_order_relaxed)) {
-        *what = "cuMemAlloc";
-        block->item.kind = &kind_device;
-        CUresult code = drv->cuMemAlloc(&block->address, BLOCK_BYTES);
-        if (code != CUDA_ERROR_OUT_OF_MEMORY)
-            return code;
-    }
-    *what = "cuMemHostAlloc";
-    block->item.kind = &kind_host;
-    return drv->cuMemHostAlloc(&block->host, BLOCK_BYTES, 0);
+    *what = is_host ? "cuMemHostAlloc" : "cuMemAlloc";
+    block->item.kind = is_host ? &kind_host : &kind_device;
+    return is_host ? dev->drv->cuMemHostAlloc(&block->host, BLOCK_BYTES, 0)
+                   : dev->drv->cuMemAlloc(&block->address, BLOCK_BYTES);
+}
+
+/* Allocates device memory, or host memory if the device does not have even that little left. Under
+ * a limit of the device it is the other way round: the driver may take a whole unit for a block. */
+static CUresult block_make(acre_device *dev, struct step_block *block, const char **what) {
+    int is_host = acre__load(&dev->limit_bytes, memory_order_relaxed) != 0;
+    CUresult code = block_make_on(dev, block, is_host, what);
+    return code == CUDA_ERROR_OUT_OF_MEMORY ? block_make_on(dev, block, !is_host, what) : code;
 }
 
 /* Freeing memory waits for all running and queued work of the device. It does not invalidate

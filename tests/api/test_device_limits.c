@@ -127,6 +127,19 @@ TEST(limits_are_reported) {
         api_expect(acre_pool_alloc(t.pool, 20 * MIB, 0, t.stream, &p), ACRE_E_DEVICE_MEMORY);
         api_ok(acre_oom_report(ACRE_OOM_TEXT, text, sizeof text, &needed));
         assert_non_null(strstr(text, "request less: the limit of the device is 16.0 MiB"));
+        /* What is left is enough for the request, but not for its chunks. */
+        api_ok(acre_device_set_limits(t.device, taken(t.device) + 5 * MIB, 0));
+        api_expect(acre_pool_alloc(t.pool, 5 * MIB, 0, t.stream, &p), ACRE_E_DEVICE_MEMORY);
+        api_ok(acre_oom_report(ACRE_OOM_TEXT, text, sizeof text, &needed));
+        assert_non_null(strstr(text, "5242880 bytes requested (6291456 in whole chunks), 5242880 "
+                                     "bytes are left of the limit"));
+        char step[64];
+        snprintf(step, sizeof step, "raise the limit of the device to %llu bytes",
+                 (unsigned long long)(taken(t.device) + 6 * MIB));
+        assert_non_null(strstr(text, step));
+        api_ok(acre_device_set_limits(t.device, taken(t.device) + 6 * MIB, 0));
+        (void)alloc(&t, 5 * MIB);
+        api_ok(acre_device_set_limits(t.device, 16 * MIB, 0));
         acre_device_stats stats = api_stats(t.device);
         assert_int_equal(stats.limit_bytes, 16 * MIB);
         assert_int_equal(stats.margin_bytes, 0);
