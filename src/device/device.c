@@ -146,8 +146,10 @@ int acre__device_reclaim(acre_device *dev, acre_kind kind, uint64_t bytes, acre_
     const struct acre__device_hooks *at;
     int is_short = acre__is_no_memory(status);
     int is_host = kind == ACRE_KIND_PINNED || kind == ACRE_KIND_MAPPED;
+    if (!is_short || tries > 1) /* `dev` may be invalid with another status */
+        return 0;
     uint64_t most = kind == ACRE_KIND_DEVICE ? acre__held_most(dev) : dev->info.total_bytes;
-    if (!is_short || tries > 1 || (!is_host && bytes > most))
+    if (!is_host && bytes > most)
         return 0;
     acre__said_keep(&said);
     for (int wait = tries; wait < 2 && !went; wait++)
