@@ -23,7 +23,7 @@ static uint64_t minus(uint64_t a, uint64_t b) {
 
 /* ---- details ---- */
 
-/* Writes the request. If it is not what is too much, adds how much it takes. */
+/* Writes the requested size, and the size in whole chunks if only that is too large. */
 static const char *request(char buffer[64], uint64_t asked, uint64_t bytes, uint64_t left) {
     int length = snprintf(buffer, 64, "%llu bytes requested", (ull)asked);
     if (asked <= left && bytes > asked)

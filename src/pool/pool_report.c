@@ -265,7 +265,7 @@ static void steps_for_memory(struct acre__oom *oom) {
         step_add(oom, ACRE__STEP_OTHERS, missing, 0);
 }
 
-/* Adds the limit that would be enough, if nothing else is in the way. */
+/* Adds the limit that the request needs, unless the card is too full for it as well. */
 static void step_raise_device(struct acre__oom *oom) {
     int is_enough = oom->short_of_all == oom->short_of_limit;
     if (oom->kind == ACRE_KIND_DEVICE && oom->short_of_limit && is_enough)
