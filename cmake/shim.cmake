@@ -1,6 +1,6 @@
 # The shim, in build/shim: hooks in front of NVIDIA's libcuda.so.1. `acre run --watch` preloads it.
 #
-#   shim/shim*.c         libacre_shim.so, with ledger/*.c, and report/*.c, which the tool has, too
+#   shim/shim*.c         libacre_shim.so, with ledger/*.c and report/*.c
 #   shim/gate_audit.c    libacre_gate.so, an audit library
 #   shim/gate_preload.c  libacre_dlsym.so, for systems without audit libraries
 #   shim/elf_find.c      part of all three
@@ -18,8 +18,8 @@ function(acre_add_shim target)
         LINKER:-Bsymbolic-functions LINKER:--gc-sections)
 endfunction()
 
-file(GLOB shim_sources CONFIGURE_DEPENDS shim/shim*.c ledger/*.c report/*.c)
-acre_add_shim(acre_shim ${shim_sources})
+file(GLOB shim_sources CONFIGURE_DEPENDS shim/shim*.c)
+acre_add_shim(acre_shim ${shim_sources} ${ledger_objects})
 target_link_libraries(acre_shim PRIVATE acre_flags acre_static)
 target_sources(acre_shim PRIVATE ${shared_only})
 set(shim_map ${PROJECT_SOURCE_DIR}/shim/shim.map)

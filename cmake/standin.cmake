@@ -1,7 +1,7 @@
 # The stand-ins, in build/soft: libraries with NVIDIA's file names on top of the soft driver. `acre
 # run --device soft` preloads them.
 #
-#   standin/driver_*.c              libcuda.so.1, with ledger/*.c, and report/*.c, which the tool has, too
+#   standin/driver_*.c              libcuda.so.1, with ledger/*.c and report/*.c
 #   standin/runtime_*.c             libcudart.so.13, which calls only libcuda.so.1
 set(standin_dir ${PROJECT_BINARY_DIR}/soft)
 set(standin_targets "")
@@ -26,8 +26,8 @@ function(acre_add_standin target name soversion)
     set(standin_targets ${standin_targets} ${target} PARENT_SCOPE)
 endfunction()
 
-file(GLOB standin_driver_sources CONFIGURE_DEPENDS standin/driver_*.c ledger/*.c report/*.c)
-acre_add_standin(acre_standin_cuda cuda 1 ${standin_driver_sources})
+file(GLOB standin_driver_sources CONFIGURE_DEPENDS standin/driver_*.c)
+acre_add_standin(acre_standin_cuda cuda 1 ${standin_driver_sources} ${ledger_objects})
 target_link_libraries(acre_standin_cuda PRIVATE acre_static)
 target_sources(acre_standin_cuda PRIVATE ${shared_only})
 

@@ -25,7 +25,7 @@ endif()
 
 # The live view of `acre top` needs ncurses, with wide characters; without it --once works.
 acre_find(ncursesw HEADER ncurses.h PACKAGE libncurses-dev)
-file(GLOB tool_sources CONFIGURE_DEPENDS cli/*.c bench/*.c report/*.c)
+file(GLOB tool_sources CONFIGURE_DEPENDS cli/*.c bench/*.c)
 set(screen_sources ${PROJECT_SOURCE_DIR}/cli/top_screen.c ${PROJECT_SOURCE_DIR}/cli/top_draw.c)
 set(screen_none ${PROJECT_SOURCE_DIR}/cli/top_screen_none.c)
 if(ACRE_NCURSESW_FOUND)
@@ -35,27 +35,33 @@ else()
     message(STATUS "acre top is built without its live view: ncurses (libncurses-dev) not found")
 endif()
 include(cmake/page.cmake) # the page of `acre report`
+# An archive, so that fuzz targets link the readers alone.
+set(tool_main ${PROJECT_SOURCE_DIR}/cli/main.c)
+list(REMOVE_ITEM tool_sources ${tool_main})
+add_library(acre_tool STATIC ${tool_sources} ${page_source} $<TARGET_OBJECTS:acre_report_objects>)
 # The tool places buffers of a file with the library's placer, which the library does not export.
-add_executable(acre_cli ${tool_sources} ${page_source} $<TARGET_OBJECTS:acre_pure_objects>)
+add_executable(acre_cli ${tool_main} $<TARGET_OBJECTS:acre_pure_objects>)
 set_target_properties(acre_cli PROPERTIES OUTPUT_NAME acre)
-target_compile_definitions(acre_cli PRIVATE _GNU_SOURCE)
 # Results of `acre bench` name the commit.
 add_custom_target(acre_commit BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/bench_commit.h VERBATIM
     COMMENT "Looking up the commit"
     COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
         -DOUTPUT=${PROJECT_BINARY_DIR}/generated/bench_commit.h -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake)
-add_dependencies(acre_cli acre_commit)
-target_include_directories(acre_cli PRIVATE ${PROJECT_BINARY_DIR}/generated)
+add_dependencies(acre_tool acre_commit)
 # bench/ and replay include src/ for driver calls; tests/check/check_layers.py checks other uses.
-target_include_directories(acre_cli PRIVATE cli report src)
+foreach(target acre_tool acre_cli)
+    target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/generated cli report src include)
+    target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+    target_link_libraries(${target} PRIVATE acre_flags)
+endforeach()
 # Kernels of `acre bench heap` and `acre demo` for a GPU; without nvcc they use only soft devices.
 file(GLOB bench_kernels CONFIGURE_DEPENDS bench/*.cu cli/*.cu)
 acre_add_kernels(acre_bench_kernels ${bench_kernels})
-target_link_libraries(acre_cli PRIVATE acre_flags acre_shared acre_bench_kernels acre::jansson
-    acre::z m ${CMAKE_DL_LIBS})
+target_link_libraries(acre_tool PUBLIC acre_bench_kernels acre::jansson acre::z m ${CMAKE_DL_LIBS})
 if(ACRE_NCURSESW_FOUND)
-    target_link_libraries(acre_cli PRIVATE acre::ncursesw)
+    target_link_libraries(acre_tool PUBLIC acre::ncursesw)
 endif()
+target_link_libraries(acre_cli PRIVATE acre_tool acre_shared)
 add_dependencies(acre_product acre_cli)
 
 # `acre run` finds the stand-ins relative to itself. Only one file has the path, so that a change of

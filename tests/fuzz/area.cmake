@@ -26,9 +26,6 @@ function(acre_fuzz_program name)
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/fuzz)
     acre_fuzz_flags(${name})
-    if(name MATCHES "share")
-        target_link_libraries(${name} PRIVATE acre_test)
-    endif()
 endfunction()
 
 set(fuzz_events_sources ${reader_sources})
@@ -59,21 +56,20 @@ if(ACRE_SANITIZE) # where an input takes ten times as long
 endif()
 set(fuzz_stats_mutations 300)
 
-# Compiled once for all programs without libFuzzer.
-set(all_sources ${fuzz_plan_sources} ${fuzz_report_sources} ${fuzz_stats_sources})
-list(REMOVE_DUPLICATES all_sources)
-add_library(acre_fuzz_tested STATIC ${all_sources} tests/fuzz/fuzz_main.c)
-acre_fuzz_flags(acre_fuzz_tested)
+# Programs without libFuzzer link the objects of the tool, but for its output (fuzz_quiet.c).
+add_library(acre_fuzz_main OBJECT tests/fuzz/fuzz_main.c)
+acre_fuzz_flags(acre_fuzz_main)
 
 foreach(name fuzz_events fuzz_pickle fuzz_plan fuzz_report fuzz_share fuzz_stats)
-    acre_fuzz_program(${name}_plain tests/fuzz/${name}.c)
-    target_link_libraries(${name}_plain PRIVATE acre_fuzz_tested)
+    acre_fuzz_program(${name}_plain tests/fuzz/${name}.c $<TARGET_OBJECTS:acre_fuzz_main>)
+    target_link_libraries(${name}_plain PRIVATE acre_tool acre_test)
     acre_test_run(${name}_corpus fuzz $<TARGET_FILE:${name}_plain> ${${name}_corpus})
     acre_test_run(${name}_mutations fuzz $<TARGET_FILE:${name}_plain>
         --mutate ${${name}_mutations} --seed 6 ${${name}_corpus})
     if(CMAKE_C_COMPILER_ID MATCHES "Clang" AND ACRE_SANITIZE STREQUAL "asan")
         set(fuzz_flags -fsanitize=fuzzer)
         acre_fuzz_program(${name} tests/fuzz/${name}.c ${${name}_sources})
+        target_link_libraries(${name} PRIVATE acre_test)
         set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
         target_compile_options(${name} PRIVATE ${fuzz_flags})
         target_link_options(${name} PRIVATE ${fuzz_flags})
