@@ -42,16 +42,16 @@ examples: configured ## build the programs of examples/, into build/examples
 	@scripts/deps test
 	@cmake --build $(BUILD) --target acre_product acre_examples
 
-test: ## build and run the tests of one preset: make test PRESET=tsan
+test: ## build and run the tests of one preset, but those that run compilers: make test PRESET=tsan
 	@scripts/deps $(call needs,$(PRESET)) test abi
 	@scripts/deps page || echo "Continuing without pages of acre report."
 	@scripts/run-tests $(PRESET) -- $(ARGS)
 
-test-all: ## the tests of every preset, with a table at the end
+test-all: ## all tests of every preset
 	@scripts/deps $(call needs,$(PRESETS)) test abi
 	@scripts/deps page browser || echo "Continuing without pages of acre report, or a browser for their tests."
 	@scripts/deps numba || echo "Continuing without Numba's own tests."
-	@scripts/run-tests $(PRESETS) -- $(ARGS)
+	@scripts/run-tests --all $(PRESETS) -- $(ARGS)
 
 bench: all ## measure
 	@$(BUILD)/acre bench $(ARGS)
