@@ -38,7 +38,8 @@ class Job:
         if self.pid == 0:
             os.setpgid(0, 0)
             os.tcsetpgrp(inner, os.getpid())
-            for number in (signal.SIGTTOU, signal.SIGPIPE):
+            # A script's background commands, and nohup, ignore some of these.
+            for number in (signal.SIGTTOU, signal.SIGPIPE, signal.SIGTSTP, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
             for fd in range(3):
                 os.dup2(inner, fd)
