@@ -10,9 +10,15 @@
 # acre_add_cuda_program(<target> <output> <file.cu>): a program that uses the CUDA runtime and
 # libacre.so, built with nvcc only. Requires ACRE_CUDA_PROGRAMS.
 #
-# Both contain code for the newest architecture of the list and PTX for the oldest, which a driver
-# compiles for all others. Code for each architecture would multiply nvcc's time.
+# Both contain PTX for the oldest architecture of the list, which a driver compiles for all others, and, where
+# there is a GPU, code for the newest. Code takes nvcc six times as long as PTX.
 set(ACRE_CUDA_ARCHS "75;80;90" CACHE STRING "Compute capabilities that kernels are built for")
+set(ACRE_MACHINE_CODE AUTO CACHE STRING "Compile kernels to machine code, not only to PTX: ON, OFF or AUTO (if there is a GPU)")
+set_property(CACHE ACRE_MACHINE_CODE PROPERTY STRINGS AUTO ON OFF)
+set(ACRE_HAVE_GPU OFF)
+if(EXISTS /dev/nvidiactl OR EXISTS /dev/nvidia0)
+    set(ACRE_HAVE_GPU ON)
+endif()
 
 find_program(ACRE_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda
     PATH_SUFFIXES bin)
@@ -69,9 +75,11 @@ endfunction()
 
 list(GET ACRE_CUDA_ARCHS 0 oldest)
 list(GET ACRE_CUDA_ARCHS -1 newest)
-set(ACRE_NVCC_PTX_FLAGS -O3 -std=c++17 -I ${PROJECT_SOURCE_DIR}/include
+set(ACRE_NVCC_FLAGS -O3 -std=c++17 -I ${PROJECT_SOURCE_DIR}/include
     -gencode arch=compute_${oldest},code=compute_${oldest})
-set(ACRE_NVCC_FLAGS ${ACRE_NVCC_PTX_FLAGS} -gencode arch=compute_${newest},code=sm_${newest})
+if(ACRE_MACHINE_CODE STREQUAL "ON" OR (ACRE_MACHINE_CODE STREQUAL "AUTO" AND ACRE_HAVE_GPU))
+    list(APPEND ACRE_NVCC_FLAGS -gencode arch=compute_${newest},code=sm_${newest})
+endif()
 
 function(acre_add_kernels target)
     set(generated "")
