@@ -9,6 +9,8 @@
 #include "cli.h"
 #include "frames.h"
 
+enum { FRAME_WORDS = 16 }; /* of a path, at most: a word more is a file to look for */
+
 static uint64_t unresolved; /* frames that stayed as they were */
 
 static const struct argp_option symbolize_options[] = {{0}};
@@ -45,53 +47,83 @@ static bool is_named(const char *line, const char *frame, const char *text, cons
            memcmp(frame - 4 - length, text, length) == 0;
 }
 
-/* Resolves the frame in [begin, end): a path, "+0x" and hexadecimal digits. A frame that has its
- * name in front already, in the text from `line` on, becomes file and line, or stays. Returns false
- * if it is no frame, is unknown or stays. */
-static bool frame_print(const char *line, const char *begin, const char *end, FILE *out) {
+/* Returns the end of the path of the frame [begin, end): a path, "+0x" and hexadecimal digits,
+ * whose value goes to `offset`. NULL if it is no frame. */
+static const char *frame_split(const char *begin, const char *end, uint64_t *offset) {
     const char *digits = end;
     while (digits > begin && strchr("0123456789abcdef", digits[-1])) {
         digits--;
     }
     size_t length = (size_t)(end - digits);
     if (length < 1 || length > 16 || digits - begin < 4 || memcmp(digits - 3, "+0x", 3) != 0) {
-        return false;
+        return NULL;
     }
-    bool has_line = false, is_news = true;
-    char *text =
-        frame_resolve(begin, (size_t)(digits - 3 - begin), strtoull(digits, NULL, 16), &has_line);
-    if (!text) {
-        unresolved++;
-        return false;
+    *offset = strtoull(digits, NULL, 16);
+    return digits - 3;
+}
+
+/* Returns what replaces a frame with the path [begin, end), allocated: only the file and line if
+ * the text from `line` on ends with its name already. NULL if the frame is unknown. */
+static char *frame_text(const char *line, const char *begin, const char *end, uint64_t offset) {
+    bool has_line = false;
+    char *text = frame_resolve(begin, (size_t)(end - begin), offset, &has_line);
+    const char *separator = has_line ? " at " : " in ";
+    if (text && is_named(line, begin, text, separator)) {
+        const char *rest = strstr(text, separator) + strlen(separator);
+        memmove(text, rest, strlen(rest) + 1);
     }
-    if (!is_named(line, begin, text, has_line ? " at " : " in ")) {
-        fputs(text, out);
-    } else if (has_line) {
-        fputs(strstr(text, " at ") + strlen(" at "), out);
-    } else {
-        is_news = false;
+    return text;
+}
+
+static bool is_around(char c) {
+    return strchr(" \t\r\n()[]<>,;\"'", c) != NULL; /* or 0 */
+}
+
+/* As frame_text, for the frame whose last word is at `begin`. The path may begin some words
+ * earlier, behind `done`; then sets `begin`. */
+static char *frame_search(const char *line, const char *done, const char **begin, const char *end,
+                          uint64_t offset) {
+    const char *at = *begin;
+    for (int words = 1; words <= FRAME_WORDS; words++) {
+        char *text = frame_text(line, at, end, offset);
+        if (text) {
+            *begin = at;
+            return text;
+        }
+        do {
+            if (at == done) {
+                return NULL;
+            }
+            at--;
+        } while (is_around(*at) || (at > done && !is_around(at[-1])));
     }
-    free(text);
-    return is_news;
+    return NULL;
 }
 
 /* Copies a line word by word. Words end at blanks, tabs and line breaks; a frame may be in brackets
- * or be followed by punctuation. */
+ * or be followed by punctuation. A path may contain all of these. */
 static void line_print(const char *line, size_t length, FILE *out) {
-    static const char around[] = " \t\r\n()[]<>,;\"'";
-    const char *at = line, *end = line + length;
+    const char *at = line, *end = line + length, *done = line;
     while (at < end) {
-        const char *word = at;
-        while (at < end && *at && !strchr(around, *at)) {
+        const char *begin = at;
+        while (at < end && !is_around(*at)) {
             at++;
         }
-        if (at > word && !frame_print(line, word, at, out)) {
-            fwrite(word, 1, (size_t)(at - word), out);
+        uint64_t offset;
+        const char *path_end = frame_split(begin, at, &offset);
+        char *text = path_end ? frame_search(line, done, &begin, path_end, offset) : NULL;
+        unresolved += path_end && !text;
+        if (text) {
+            fwrite(done, 1, (size_t)(begin - done), out);
+            fputs(text, out);
+            free(text);
+            done = at;
         }
-        while (at < end && (!*at || strchr(around, *at))) {
-            fputc(*at++, out);
+        while (at < end && is_around(*at)) {
+            at++;
         }
     }
+    fwrite(done, 1, (size_t)(end - done), out);
 }
 
 static int symbolize_stream(FILE *in, const char *name) {
@@ -120,8 +152,12 @@ static int symbolize_one(const char *word) {
         return result;
     }
     int error = errno;
-    if (frame_print(word, word, word + strlen(word), stdout)) {
-        fputc('\n', stdout);
+    uint64_t offset;
+    const char *path_end = frame_split(word, word + strlen(word), &offset);
+    char *text = path_end ? frame_text(word, word, path_end, offset) : NULL;
+    if (text) {
+        puts(text);
+        free(text);
         return CLI_OK;
     }
     if (strstr(word, "+0x")) {

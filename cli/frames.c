@@ -28,12 +28,14 @@ static struct acre__lines *module_lines(const char *path, size_t bytes) {
         struct stat info;
         module = cli_alloc(sizeof *module + bytes + 1);
         memcpy(module->path, path, bytes);
+        if (stat(module->path, &info) != 0 || !S_ISREG(info.st_mode)) {
+            free(module);
+            return NULL;
+        }
+        acre__lines_use_demangler(1);
+        module->lines = acre__lines_open_file(module->path);
         module->next = modules;
         modules = module;
-        if (stat(module->path, &info) == 0 && S_ISREG(info.st_mode)) {
-            acre__lines_use_demangler(1);
-            module->lines = acre__lines_open_file(module->path);
-        }
     }
     return module->lines;
 }

@@ -29,8 +29,9 @@ struct top_reading {
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-/* Reads a file of /proc as text; 0 bytes in it become spaces. Empty if it cannot be read. */
-static void proc_read(int64_t pid, const char *what, char *text, size_t room) {
+/* Reads a file of /proc as text; 0 bytes in it become spaces. Empty if it cannot be read. Returns
+ * the length of the text up to the first 0 byte. */
+static size_t proc_read(int64_t pid, const char *what, char *text, size_t room) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%" PRId64 "/%s", pid, what);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -43,21 +44,26 @@ static void proc_read(int64_t pid, const char *what, char *text, size_t room) {
         length--;
     }
     text[length] = '\0';
-    for (size_t i = 0; i < length; i++) {
+    size_t first = strlen(text);
+    for (size_t i = first; i < length; i++) {
         text[i] = text[i] ? text[i] : ' ';
     }
     stats_text_clean(text, room);
+    return first;
 }
 
-/* The command line without the folders of the program. */
+/* The command line without the folders of the program. These may have spaces; so may the title that
+ * a program writes over its arguments, whose slashes are no folders. */
 static void process_name(struct top_process *process) {
     char text[TOP_COMMAND_BYTES];
-    proc_read(process->pid, "cmdline", text, sizeof text);
+    size_t first = proc_read(process->pid, "cmdline", text, sizeof text);
     if (!process->program[0]) {
-        proc_read(process->pid, "comm", process->program, sizeof process->program);
+        (void)proc_read(process->pid, "comm", process->program, sizeof process->program);
     }
-    size_t first = strcspn(text, " ");
-    char *slash = memrchr(text, '/', first);
+    const char *slash = memrchr(text, '/', first);
+    if (!slash || strncmp(slash + 1, process->program, strlen(process->program)) != 0) {
+        slash = memrchr(text, '/', strcspn(text, " "));
+    }
     snprintf(process->command, sizeof process->command, "%s", slash ? slash + 1 : text);
     if (!process->command[0]) {
         snprintf(process->command, sizeof process->command, "%s",

@@ -101,9 +101,13 @@ check "the file is still there" test "$(published "$one")" -eq 1
 
 # ---- the order ----
 
-publish two ACRE_STATS=yes "$small" "$cases"
+mkdir 'a dir' # spaces in the path of a program, and slashes in its arguments
+ln -s "$cases" 'a dir/top_cases'
+publish two ACRE_STATS=yes "$small" './a dir/top_cases' 'x/y z'
 two=$pid
 order two 'alloc 64'
+ps --pid "$two"
+expect_json '.processes[0] | .program == "top_cases" and .command == "top_cases x/y z"'
 for sort in held live peak pid name rate; do
     ps --sort "$sort"
     expect_rc 0
