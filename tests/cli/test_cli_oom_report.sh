@@ -34,7 +34,7 @@ expect_json '.steps | length > 0 and all(.do and .text and .bytes > 0)'
 # With call stacks the report names the calls that hold memory; with ACRE_DEBUG the log has it, too. Without libdw.so.1
 # it names them by their offset in the program.
 call='[a-z_]+ at oom_report\.c:[0-9]+'
-ldconfig -p | grep 'libdw\.so\.1' >/dev/null || call='[^ ]*/oom_report\+0x[0-9a-f]+'
+"$acre" symbolize </dev/null 2>&1 || call='.*/oom_report\+0x[0-9a-f]+'
 run ACRE_DEVICE=soft ACRE_DEBUG=1 "$program"
 expect_rc 0
 expect_out '^Allocated, by call \(bytes as requested\)$'
