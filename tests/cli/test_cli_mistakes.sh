@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 
 # Addresses differ from run to run, and paths from machine to machine.
-plain() { sed -E 's/0x[0-9a-f]+/ADDRESS/g; s#at [^ ]*/([a-z_]+\.c:)#at \1#g' "$1"; }
+plain() { sed -E "s#$ACRE_SOURCE/##g; s/0x[0-9a-f]+/ADDRESS/g; s#at [^ ]*/([a-z_]+\.c:)#at \1#g" "$1"; }
 
 for recorded in "$ACRE_SOURCE"/tests/data/mistakes/*.txt; do
     name=$(basename "$recorded" .txt)

@@ -326,7 +326,7 @@ if ! is_sanitized; then
     # shellcheck disable=SC2016 # for the inner shell
     run LD_PRELOAD=libc.so.6 "$acre" run --device soft -- \
         bash -c 'echo "$LD_PRELOAD"; kill -SEGV $$'
-    expect_out "^libc.so.6:.*/soft/libcuda.so.1:.*/soft/libcudart.so.13$"
+    expect_out "^libc.so.6:.*(/soft|/proc/self/fd/[0-9]+)/libcuda.so.1:.*/libcudart.so.13$"
     expect_rc 139
     soft --stats -- bash -c "'$cases' clean; exit 5"
     expect_rc 5

@@ -31,7 +31,7 @@ patched=$work/leak.moved
 sed "s#$leak#$(printf '%s' "$leak" | sed 's/leak$/gone/')#g" "$work/leak.trace" >"$patched"
 run "$acre" trace "$patched"
 expect_rc 0
-expect_out '^[^ ]*/gone\+0x[0-9a-f]+ from '
+expect_out '^/.*/gone\+0x[0-9a-f]+ from '
 
 # Without ACRE_STACKS a trace has no stacks, and stays readable by older tools.
 run "$no_gpu" ACRE_TRACE="$work/plain.trace" "$leak"

@@ -241,7 +241,7 @@ watch --leaks --errors -- "$cases" leak
 expect_rc 1
 expect_err '^acre: not freed: '
 # Only the exit code of acre run says it, not that of the process.
-watch --leaks -- sh -c "$cases leak; echo \"code \$?\""
+watch --leaks -- sh -c "'$cases' leak; echo \"code \$?\""
 expect_rc 1
 expect_out '^code 0$'
 watch --json=report.json --stats -- "$ways" dlsym
