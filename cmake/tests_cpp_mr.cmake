@@ -42,7 +42,7 @@ endfunction()
 # acre_mr_skipped(NAME REASON): a test that is skipped.
 function(acre_mr_skipped name reason)
     # No semicolon, at which CMake would split the command.
-    acre_test_run(${name} cpp ${ACRE_BASH} -c "echo \"${reason}\" && exit 77")
+    acre_test_run(${name} cpp ${ACRE_BASH} -c "echo \"skipped: ${reason}\" && exit 77")
 endfunction()
 
 set(no_cccl "CCCL's headers, which are part of CUDA's toolkit, are not installed")

@@ -71,8 +71,10 @@ int main() {
         return 77;
     }
     need(cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess, "cudaMemGetInfo");
-    if (free_bytes < MAXIMUM + MAXIMUM / 8)
-        return 77; // or it is too small
+    if (free_bytes < MAXIMUM + MAXIMUM / 8) {
+        std::fprintf(stderr, "this example needs more free memory on the GPU\n");
+        return 77;
+    }
     acre_heap_options options = {};
     options.struct_size = sizeof options;
     options.initial_bytes = INITIAL;

@@ -18,6 +18,20 @@ def pytest_report_header():
     return f"acre {acre.version()}, {_library.path()}"
 
 
+def pytest_sessionfinish(session):
+    """If all tests were skipped, so is the file: exit status 77."""
+    stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
+    if stats.get("skipped") and not {"passed", "failed", "error", "xfailed", "xpassed"} & set(stats):
+        session.exitstatus = 77
+        session.config.skip_reason = stats["skipped"][0].longrepr[2].removeprefix("Skipped: ")
+
+
+def pytest_unconfigure(config):
+    """Prints the reason as the last line."""
+    if hasattr(config, "skip_reason"):
+        print(f"skipped: {config.skip_reason}")
+
+
 @pytest.fixture
 def device():
     """A device with 256 MiB if it is soft."""

@@ -11,7 +11,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
 if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_DEBUG:BOOL=\(ON\|1\|TRUE\)' "$cache"; then
-    echo "languages: skipped: this test compiles with its own flags; a plain build runs it"
+    echo "skipped: this test compiles with its own flags; a plain build runs it"
     exit 77
 fi
 warnings=(-Wall -Wextra -Wshadow -Wconversion -Wpedantic -Werror)

@@ -7,12 +7,12 @@ source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${ACRE_BUILD:-$source/build}
 
 if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_DEBUG:BOOL=\(ON\|1\|TRUE\)' "$build/CMakeCache.txt"; then
-    echo "registers: skipped: nvcc's result does not depend on this build; a plain build runs it"
+    echo "skipped: nvcc's result does not depend on this build; a plain build runs it"
     exit 77
 fi
 nvcc=$(sed -n 's/^ACRE_NVCC:FILEPATH=//p' "$build/CMakeCache.txt")
 if [[ ! -x $nvcc ]]; then
-    echo "registers: skipped: nvcc is not installed"
+    echo "skipped: nvcc is not installed"
     exit 77
 fi
 known=$("$nvcc" --list-gpu-code)

@@ -16,7 +16,7 @@ if [ -x "$nvcc" ]; then
     library=$({ find "$toolkit/lib64/" "$toolkit"/targets/*/lib/ -name libnvrtc.so 2>/dev/null || true; } | head -n 1)
 fi
 if [ -z "$library" ]; then
-    echo "check_nvrtc: no NVRTC"
+    echo "skipped: NVRTC is not installed"
     exit 77
 fi
 "$(cached CMAKE_C_COMPILER)" -I"$(dirname "$library")/../include" -I"$toolkit/include" \

@@ -35,16 +35,16 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 # output.
 is_sanitized() { grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$ACRE_BUILD/CMakeCache.txt"; }
 
+# skip REASON: ends a test that cannot run here. Every test that is skipped ends with such a line.
+skip() {
+    echo "skipped: $1"
+    exit 77
+}
+
 # Skips a test of the shim where it cannot run.
 needs_shim() {
-    if is_sanitized; then
-        echo "skipped: a gate cannot load a sanitizer's library; a plain build runs it"
-        exit 77
-    fi
-    if [ ! -f "$ACRE_BUILD/shim/libacre_shim.so" ]; then
-        echo "skipped: the shim was not built"
-        exit 77
-    fi
+    ! is_sanitized || skip "a gate cannot load a sanitizer's library; a plain build runs it"
+    [ -f "$ACRE_BUILD/shim/libacre_shim.so" ] || skip "the shim was not built"
 }
 
 # run [NAME=VALUE...] PROGRAM ARGUMENT...: sets $rc, and the files $out and $err.

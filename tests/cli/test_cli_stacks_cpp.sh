@@ -6,8 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 
 if is_sanitized || ! command -v c++ >/dev/null; then
-    echo "skipped: needs c++ and a build without sanitizers"
-    exit 77
+    skip "needs c++ and a build without sanitizers"
 fi
 
 cat >"$work/wrapper.cpp" <<'END'

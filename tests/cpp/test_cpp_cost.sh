@@ -7,7 +7,7 @@ set -euo pipefail
 source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${ACRE_BUILD:-$source/build}
 if grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt"; then
-    echo "cost: skipped: this test compiles with its own flags; a plain build runs it"
+    echo "skipped: this test compiles with its own flags; a plain build runs it"
     exit 77
 fi
 tmp=$(mktemp -d)
@@ -46,6 +46,6 @@ for other in x86_64-linux-gnu aarch64-linux-gnu; do
     fi
 done
 if [ "$tried" -eq 0 ]; then
-    echo "cost: skipped: no C++ compiler"
+    echo "skipped: no C++ compiler"
     exit 77
 fi

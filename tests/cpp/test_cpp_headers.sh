@@ -9,10 +9,10 @@ source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${ACRE_BUILD:-$source/build}
 cache=$build/CMakeCache.txt
 if grep -q '^ACRE_SANITIZE:[A-Z]*=.' "$cache"; then
-    echo "headers: skipped: this test compiles with its own flags; a plain build runs it"
+    echo "skipped: this test compiles with its own flags; a plain build runs it"
     exit 77
 fi
-command -v g++ >/dev/null || { echo "headers: skipped: no g++"; exit 77; }
+command -v g++ >/dev/null || { echo "skipped: no g++"; exit 77; }
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$source"

@@ -17,11 +17,11 @@ seeds=${seeds:-1} # tried in order
 ops=100000
 
 if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_DEBUG:BOOL=\(ON\|1\|TRUE\)\|^ACRE_COVERAGE:BOOL=ON' "$cache"; then
-    echo "plants: skipped: the test compiles the model with its own flags; one build without sanitizers suffices"
+    echo "skipped: the test compiles the model with its own flags; one build without sanitizers suffices"
     exit 77
 fi
 if ! command -v patch >/dev/null; then
-    echo "plants: skipped: patch is not installed"
+    echo "skipped: patch is not installed"
     exit 77
 fi
 compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$cache")

@@ -10,11 +10,11 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
 if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_\(DEBUG\|COVERAGE\):BOOL=\(ON\|1\|TRUE\)' "$cache"; then
-    echo "plants: skipped: the test compiles the model with its own flags; one build without sanitizers suffices"
+    echo "skipped: the test compiles the model with its own flags; one build without sanitizers suffices"
     exit 77
 fi
 if ! command -v patch >/dev/null; then
-    echo "plants: skipped: patch is not installed"
+    echo "skipped: patch is not installed"
     exit 77
 fi
 compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$cache")

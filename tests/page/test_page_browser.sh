@@ -5,13 +5,9 @@
 playwright=$ACRE_SOURCE/.deps/browser
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 if ! command -v node >/dev/null || [ -z "$browser" ] || [ ! -d "$playwright/node_modules/playwright-core" ]; then
-    echo "skipped: scripts/deps browser installs Chromium and playwright-core"
-    exit 77
+    skip "scripts/deps browser installs Chromium and playwright-core"
 fi
-if is_sanitized; then
-    echo "skipped: the pages are those of a plain build"
-    exit 77
-fi
+! is_sanitized || skip "the pages are those of a plain build"
 cd "$work" || exit 2
 mkdir pages
 
@@ -20,8 +16,7 @@ expect_rc 0
 python3 "$ACRE_SOURCE/tests/page/gen_trace.py" hostile.trace || exit 2
 run "$acre" report program.trace -o pages/program.html
 if [ "$rc" -eq 2 ] && grep -q 'built without uPlot' "$err"; then
-    echo "skipped: scripts/deps page installs uPlot"
-    exit 77
+    skip "scripts/deps page installs uPlot"
 fi
 expect_rc 0
 "$acre" trace --json program.trace >pages/program.json
