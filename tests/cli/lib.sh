@@ -47,6 +47,10 @@ needs_shim() {
     [ -f "$ACRE_BUILD/shim/libacre_shim.so" ] || skip "the shim was not built"
 }
 
+# Whether programs can have a terminal. Containers may have no pseudo-terminals.
+has_terminals() { script -qec true /dev/null >/dev/null 2>&1 </dev/null; }
+without_terminals() { echo "without the cases on a terminal: there are no pseudo-terminals"; }
+
 # run [NAME=VALUE...] PROGRAM ARGUMENT...: sets $rc, and the files $out and $err.
 run() {
     out=$work/out

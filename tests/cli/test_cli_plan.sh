@@ -313,18 +313,18 @@ while True:
     if not pressed and b" nodes, best " in seen:
         os.write(terminal, b"\x03")
         pressed = True
+os.close(terminal)  # ends a program that still runs
 _, status = os.waitpid(pid, 0)
 sys.stdout.write(seen.decode(errors="replace"))
 sys.exit(os.waitstatus_to_exitcode(status))
 END
-run "$no_gpu" NO_COLOR=1 python3 terminal.py "$acre" plan knotty.csv --budget 1000000000000
-expect_rc 0
-# A placer that finishes before it prints progress needs no Ctrl-C.
-if grep -q ' nodes, best ' "$out"; then
+if has_terminals; then
+    run "$no_gpu" NO_COLOR=1 TERM=xterm python3 terminal.py "$acre" plan knotty.csv --budget 1000000000000
+    expect_rc 0
     expect_out 'best [0-9]+ bytes, lower bound [0-9]+; Ctrl-C accepts it'
     expect_out 'knotty.csv +90 .* best found, interrupted'
 else
-    expect_out 'knotty.csv +90 '
+    without_terminals
 fi
 
 # ---- damaged files ----

@@ -13,7 +13,7 @@ for command in info doctor demo; do
 done
 
 # On a terminal the output has colour, unless NO_COLOR is set or the terminal is dumb.
-if command -v script >/dev/null; then
+if has_terminals; then
     tty() { run "$no_gpu" "$@" script -qec "'$acre' info" /dev/null; }
     escape=$(printf '\033')
     tty TERM=xterm
@@ -25,6 +25,8 @@ if command -v script >/dev/null; then
     expect_plain
     tty TERM=xterm NO_COLOR=
     check "an empty NO_COLOR is none" grep -q "$escape" "$out"
+else
+    without_terminals
 fi
 
 # stdout is full or closed: exit 2 and a message. The message has the reason unless the output is

@@ -3,7 +3,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
-command -v script >/dev/null || exit 77
+has_terminals || skip "there are no pseudo-terminals"
 
 # tty COLUMNS WORDS: runs the tool on a terminal of that width, without colour.
 tty() {

@@ -5,6 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/publish.sh"
 cd "$work" || exit 2
+has_terminals || skip "there are no pseudo-terminals"
 cases=$ACRE_BUILD/tests/api/top_cases
 
 # Of a build without ncurses, acre top says what to do instead.
