@@ -4,9 +4,23 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 enum { SEND_FDS_MOST = 253 }; /* the kernel's limit for one message */
+
+/* Raises the limit of open files, where it is low, so that a message with the most descriptors can
+ * be received. Returns 0 if the hard limit is too low for that. */
+static inline int can_receive_fds(void) {
+    enum { FILES = 2 * SEND_FDS_MOST };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return 0;
+    if (limit.rlim_cur >= FILES)
+        return 1;
+    limit.rlim_cur = FILES;
+    return limit.rlim_max >= FILES && setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
 
 /* Returns what sendmsg returns. */
 static inline ssize_t send_fds(int socket, const void *bytes, size_t count, const int *fds,

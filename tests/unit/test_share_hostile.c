@@ -7,6 +7,7 @@
 #include "api/api_share.h"
 #include "share/endpoint.h"
 #include "share/wire.h"
+#include "support/send_fds.h"
 
 static const size_t UNIT = 2 * MIB;
 
@@ -195,6 +196,11 @@ static const struct lie first_lies[] = {
     {"all stay", lie_keep_all, NULL, 0, 0, ACRE_E_PROTOCOL},
 };
 
+/* With few open files acre refuses a message with many for another reason. */
+static int lie_is_possible(const struct lie *lie) {
+    return lie->fd_count < SEND_FDS_MOST || can_receive_fds();
+}
+
 static void expect_refused(acre_status got, const struct lie *lie) {
     if (lie->wanted ? got != lie->wanted : got == ACRE_OK)
         fail_msg("lie \"%s\": unexpected status %s: %s", lie->what, acre_status_name(got),
@@ -229,7 +235,8 @@ TEST(hostile_owner_is_refused_at_opening) {
     struct owner owner = {.is_good_first = 0, .lie = lies};
     owner_begin(&owner);
     for (size_t i = 0; i < LIES; i++)
-        hostile_try_open(&owner, &lies[i]);
+        if (lie_is_possible(&lies[i]))
+            hostile_try_open(&owner, &lies[i]);
     for (size_t i = 0; i < sizeof first_lies / sizeof first_lies[0]; i++)
         hostile_try_open(&owner, &first_lies[i]);
     owner_end(&owner);
@@ -241,6 +248,8 @@ TEST(hostile_owner_leaves_an_import_as_it_was) {
     owner_begin(&owner);
     for (size_t i = 0; i < LIES; i++) {
         acre_import *import;
+        if (!lie_is_possible(&lies[i]))
+            continue;
         owner.lie = &lies[i];
         api_ok(acre_import_open(owner.device, path, API_WAIT(2000), &import));
         acre_import_info before = info_of(import);
