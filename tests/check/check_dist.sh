@@ -9,6 +9,7 @@ trap 'rm -rf "$tmp"' EXIT
 # In a hook git names the developer's repository in variables, and -C does not change that.
 mapfile -t local_variables < <(git rev-parse --local-env-vars)
 unset "${local_variables[@]}"
+export LC_ALL=C # bash warns of a language that is not installed
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 in_repository() { git -C "$tmp/first" -c user.name=test -c user.email=test@example.invalid "$@"; }
 
