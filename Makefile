@@ -24,16 +24,15 @@ needs = build $(if $(filter OFF,$(TOOL)),,tool) $(if $(filter asan tsan,$(1)),cl
 all: configured ## build libacre.so, libacre.a and the tool acre
 	@cmake --build $(BUILD) --target acre_product
 
-# Ninja runs CMake again when a CMake file changes. Only the first run, and changes of TOOL, are
-# here.
+# Ninja runs CMake again when a CMake file changes. Only the first run, changes of the presets and of
+# TOOL, and copies of the tree are here.
 configured: $(BUILD)/build.ninja
 	@scripts/configure $(BUILD) $(if $(TOOL),ACRE_TOOL=$(TOOL))
 
 $(BUILD)/build.ninja: CMakePresets.json
 	@scripts/deps $(call needs,$(PRESET))
 	@$(if $(filter OFF,$(TOOL)),:,scripts/deps page || echo "Continuing without pages of acre report.")
-	@cmake --preset $(PRESET) $(if $(TOOL),-DACRE_TOOL=$(TOOL)) >/dev/null
-	@touch $@
+	@scripts/configure $(BUILD) $(if $(TOOL),ACRE_TOOL=$(TOOL))
 
 demo: all ## show what acre does, on this machine's GPU or without one
 	@$(BUILD)/acre demo $(ARGS)
