@@ -19,7 +19,7 @@ ARGS ?=
 # The groups of scripts/deps that presets need.
 needs = build $(if $(filter OFF,$(TOOL)),,tool) $(if $(filter asan tsan,$(1)),clang)
 
-.PHONY: all configured cross-configured examples demo test test-all bench heap-table lint format wheel dist deb test-packages abi coverage docs measurements install uninstall clean help
+.PHONY: all configured examples demo test test-all bench heap-table lint format wheel dist deb test-packages abi coverage docs measurements install uninstall clean help
 
 all: configured ## build libacre.so, libacre.a and the tool acre
 	@cmake --build $(BUILD) --target acre_product
@@ -42,12 +42,12 @@ examples: configured ## build the programs of examples/, into build/examples
 	@cmake --build $(BUILD) --target acre_product acre_examples
 
 test: ## build and run the tests of one preset, but those that run compilers: make test PRESET=tsan
-	@scripts/deps $(call needs,$(PRESET)) test abi
+	@scripts/deps $(call needs,$(PRESET)) test
 	@scripts/deps page || echo "Continuing without pages of acre report."
 	@scripts/run-tests $(PRESET) -- $(ARGS)
 
 test-all: ## all tests of every preset
-	@scripts/deps $(call needs,$(PRESETS)) test abi
+	@scripts/deps $(call needs,$(PRESETS)) test
 	@scripts/deps page browser || echo "Continuing without pages of acre report, or a browser for their tests."
 	@scripts/deps numba || echo "Continuing without Numba's own tests."
 	@scripts/run-tests --all $(PRESETS) -- $(ARGS)
@@ -69,8 +69,6 @@ format: ## rewrite the C sources in the project's format
 # CROSS=x86_64-linux-gnu: builds for that architecture with Debian's cross compiler
 # (gcc-x86-64-linux-gnu).
 CROSS ?=
-ABI_BUILD := $(if $(CROSS),build/abi-$(CROSS),$(BUILD))
-ABI_ARCH := $(firstword $(subst -, ,$(or $(CROSS),$(shell uname -m))))
 
 wheel: ## the Python package with libacre.so and the tool, in build/dist (CROSS=x86_64-linux-gnu: library only)
 	@scripts/deps $(call needs,default)
@@ -88,16 +86,11 @@ test-packages: $(filter dist deb,$(MAKECMDGOALS)) ## install the packages of `ma
 	@scripts/deps build package
 	@scripts/test-packages $(ARGS)
 
-abi: $(if $(CROSS),cross-configured,configured) ## record the ABI of libacre.so in tests/abi (CROSS=x86_64-linux-gnu: of another architecture)
-	@scripts/deps abi
-	@cmake --build $(ABI_BUILD) --target acre_shared
-	@scripts/abi $(ABI_BUILD)/libacre.so include tests/abi/libacre-$(ABI_ARCH).abi
+abi: configured ## record the ABI of libacre.so in tests/abi
+	@scripts/deps test
+	@cmake --build $(BUILD) --target acre_shared
+	@scripts/abi $(BUILD)/libacre.so include tests/abi/libacre.abi
 	@git --no-pager diff --stat -- tests/abi 2>/dev/null || true
-
-cross-configured:
-	@cmake -S . -B $(ABI_BUILD) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_SYSTEM_NAME=Linux \
-	    -DCMAKE_SYSTEM_PROCESSOR=$(ABI_ARCH) -DCMAKE_C_COMPILER=$(CROSS)-gcc -DACRE_TOOL=OFF -DACRE_KERNELS=OFF \
-	    -DACRE_STANDINS=OFF >/dev/null
 
 coverage: ## run the tests and show how many lines of src/ and include/ they reach; a page in build/coverage
 	@scripts/deps build tool test coverage
