@@ -14,6 +14,8 @@ if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_DEBUG:BOOL=\(ON\|1\|TRUE\)' "$cache";
     echo "skipped: this test compiles with its own flags; a plain build runs it"
     exit 77
 fi
+# shellcheck source-path=SCRIPTDIR/../..
+. "$source/tests/support/beside.sh"
 warnings=(-Wall -Wextra -Wshadow -Wconversion -Wpedantic -Werror)
 include=(-I"$source/include")
 link=(-L"$build" -lacre "-Wl,-rpath,$build" -pthread)
@@ -32,55 +34,66 @@ int use(acre_heap_handle h) {
 EOF
 cp "$tmp/all.c" "$tmp/all.cpp"
 
+# in_c COMPILER FLAG...: with and without debugging.
+in_c() {
+    local debug
+    for debug in "" -DACRE_HEAP_DEBUG; do
+        "$1" -std=c11 "${@:2}" "${warnings[@]}" -Wmissing-prototypes "${include[@]}" ${debug:+"$debug"} \
+            -c -o /dev/null "$tmp/all.c"
+    done
+}
+# in_cpp COMPILER FLAG...: also runs the programs.
+in_cpp() {
+    local program out
+    "$1" -std=c++17 "${@:2}" "${warnings[@]}" "${include[@]}" -fsyntax-only "$tmp/all.cpp"
+    for program in heap_dropin heap_cpp; do
+        out=$(mktemp -p "$tmp")
+        "$1" -std=c++17 "${@:2}" "${warnings[@]}" "${include[@]}" -o "$out" \
+            "$source/tests/api/$program.cpp" "${link[@]}"
+        "$out"
+    done
+    echo "C++17: $*"
+}
+# gcc has warnings that only its optimiser can give.
 for compiler in gcc clang; do
     command -v "$compiler" >/dev/null || continue
-    for debug in "" -DACRE_HEAP_DEBUG; do
-        # The drop-in adds a few names to the same functions.
-        for flags in -O2 "-O0 -DACRE_HEAP_AS_MALLOC"; do
-            read -ra flags <<<"$flags"
-            "$compiler" -std=c11 "${flags[@]}" "${warnings[@]}" -Wmissing-prototypes "${include[@]}" \
-                ${debug:+"$debug"} -c -o "$tmp/all.o" "$tmp/all.c"
-        done
-    done
+    optimised=-O2
+    [ $compiler = gcc ] || optimised=-fsyntax-only
+    beside in_c "$compiler" $optimised
+    # The drop-in adds a few names to the same functions.
+    beside in_c "$compiler" -fsyntax-only -DACRE_HEAP_AS_MALLOC
     echo "C11: $compiler"
 done
 for compiler in g++ clang++; do
     command -v "$compiler" >/dev/null || continue
-    for flags in -O2 "-O0 -DACRE_HEAP_DEBUG"; do
-        read -ra flags <<<"$flags"
-        "$compiler" -std=c++17 "${flags[@]}" "${warnings[@]}" "${include[@]}" -c -o "$tmp/all.o" \
-            "$tmp/all.cpp"
-        "$compiler" -std=c++17 "${flags[@]}" "${warnings[@]}" "${include[@]}" -o "$tmp/dropin" \
-            "$source/tests/api/heap_dropin.cpp" "${link[@]}"
-        "$tmp/dropin"
-        "$compiler" -std=c++17 "${flags[@]}" "${warnings[@]}" "${include[@]}" -o "$tmp/cpp" \
-            "$source/tests/api/heap_cpp.cpp" "${link[@]}"
-        "$tmp/cpp"
-    done
-    echo "C++17: $compiler"
+    beside in_cpp "$compiler" -O2
+    beside in_cpp "$compiler" -O0 -DACRE_HEAP_DEBUG
 done
 
 nvcc=$(sed -n 's/^ACRE_NVCC:[A-Z]*=//p' "$cache")
 if ! grep -q '^ACRE_NVCC_WORKS:[A-Z]*=TRUE' "$cache"; then
+    beside_ends
     echo "nvcc: not installed, or it does not work"
     exit 0
 fi
 
 # nvcc_quiet ARG...: nvcc must not warn.
 nvcc_quiet() {
-    if ! "$nvcc" -std=c++17 -arch=sm_90 -Xcompiler -Wall,-Wextra "${include[@]}" "$@" \
-        2>"$tmp/said" || [ -s "$tmp/said" ]; then
-        cat "$tmp/said"
-        exit 1
+    local said rc=0
+    said=$("$nvcc" -std=c++17 -arch=sm_90 -Xcompiler -Wall,-Wextra "${include[@]}" "$@" 2>&1) || rc=$?
+    if [ $rc -ne 0 ] || [ -n "$said" ]; then
+        echo "$said"
+        return 1
     fi
 }
 
 # The kernel of the README.
 awk '/^```cuda$/ {on = 1; next} /^```$/ {on = 0} on' "$source/README.md" >"$tmp/readme.cu"
 grep -q __global__ "$tmp/readme.cu"
-nvcc_quiet -ptx -o "$tmp/readme.ptx" "$tmp/readme.cu"
+beside nvcc_quiet -ptx -o "$tmp/readme.ptx" "$tmp/readme.cu"
 
-nvcc_quiet -ptx -o "$tmp/cpp.ptx" "$source/tests/api/heap_cpp.cu"
+# -G does not optimise, and halves the time to compile what does not run.
+beside nvcc_quiet -G -ptx -o "$tmp/cpp.ptx" "$source/tests/api/heap_cpp.cu"
 
 # clang's CUDA mode, if the newest clang here knows this toolkit: examples for the device and the host,
 # and a drop-in with `new`, which leaves nothing to CUDA's own malloc.
@@ -104,50 +117,62 @@ clang_cuda() {
     "$newest" -x cuda --cuda-gpu-arch=sm_90 --cuda-path="$toolkit" -std=c++17 -O1 -Wall -Wextra -Werror \
         -Wno-unknown-cuda-version "${include[@]}" "$@"
 }
-if [ -n "$newest" ] && clang_cuda --cuda-device-only -S -o "$tmp/empty.ptx" "$tmp/empty.cu" 2>"$tmp/said"; then
-    for example in heap_persist_dropin heap_linked_list heap_per_block; do
-        clang_cuda --cuda-device-only -S -o "$tmp/example.ptx" "$source/examples/$example.cu"
-        clang_cuda --cuda-host-only -c -o "$tmp/example.o" "$source/examples/$example.cu"
-    done
+clang_new() {
     clang_cuda --cuda-device-only -S -o "$tmp/new.ptx" "$tmp/new.cu"
     if grep -A1 '\.extern \.func' "$tmp/new.ptx"; then
         echo "$newest: kernels call CUDA's own"
         exit 1
     fi
+}
+if [ -n "$newest" ] && clang_cuda --cuda-device-only -S -o "$tmp/empty.ptx" "$tmp/empty.cu" 2>"$tmp/said"; then
+    for example in heap_persist_dropin heap_linked_list heap_per_block; do
+        beside clang_cuda --cuda-device-only -S -o "$tmp/$example.ptx" "$source/examples/$example.cu"
+        beside clang_cuda --cuda-host-only -c -o "$tmp/$example.o" "$source/examples/$example.cu"
+    done
+    beside clang_new
     echo "CUDA by $newest"
 else
     echo "CUDA by ${newest:-clang}: skipped, it does not know this toolkit: $(head -n 1 "$tmp/said" 2>/dev/null)"
 fi
 
 # The kernels call only acre's malloc; host code calls the C library.
-for debug in "" -DACRE_HEAP_DEBUG; do
-    nvcc_quiet -O3 ${debug:+"$debug"} -ptx -o "$tmp/dropin.ptx" "$source/tests/api/heap_dropin.cu"
-    if grep -E '\.extern \.func.* (malloc|free|__nv_aligned_device_malloc_impl)' "$tmp/dropin.ptx"; then
+dropin_calls() {
+    local ptx=$tmp/dropin$1.ptx
+    nvcc_quiet -O3 "$@" -ptx -o "$ptx" "$source/tests/api/heap_dropin.cu"
+    if grep -E '\.extern \.func.* (malloc|free|__nv_aligned_device_malloc_impl)' "$ptx"; then
         echo "nvcc: kernels call CUDA's own"
         exit 1
     fi
-    grep -q 'acre__heap_as_malloc' "$tmp/dropin.ptx"
-done
-# Each file has its own heap variable; with relocatable device code all files share one. None of
-# these programs runs, so -G, which does not optimise, saves half of the compile time.
+    grep -q 'acre__heap_as_malloc' "$ptx"
+}
+beside dropin_calls -DPLAIN
+beside dropin_calls -DACRE_HEAP_DEBUG
+# Each file has its own heap variable; with relocatable device code all files share one.
 quick=(-G -L"$build" -lacre)
 cat >"$tmp/other.cu" <<'EOF'
 #define ACRE_HEAP_AS_MALLOC
 #include <acre_heap.h>
 __global__ void other(void *p) { free(p); }
 EOF
-nvcc_quiet -o "$tmp/two" "$source/tests/api/heap_dropin.cu" "$tmp/other.cu" "${quick[@]}"
-nm -u "$tmp/two" >"$tmp/names"
-grep -qE ' malloc(@|$)' "$tmp/names"
+own_heaps() {
+    nvcc_quiet -o "$tmp/two" "$source/tests/api/heap_dropin.cu" "$tmp/other.cu" "${quick[@]}"
+    nm -u "$tmp/two" >"$tmp/names"
+    grep -qE ' malloc(@|$)' "$tmp/names"
+}
+beside own_heaps
 cat >"$tmp/plain.cu" <<'EOF'
 __global__ void plain(void **at) { at[0] = malloc(10); }
 EOF
-nvcc_quiet -rdc=true -c -o "$tmp/dropin.o" "$source/tests/api/heap_dropin.cu" "${quick[@]}"
-nvcc_quiet -rdc=true -o "$tmp/one" "$tmp/dropin.o" "$tmp/plain.cu" "${quick[@]}"
-if "$nvcc" -std=c++17 -arch=sm_90 -rdc=true "${include[@]}" -o "$tmp/two" "$tmp/dropin.o" \
-    "$tmp/other.cu" "${quick[@]}" >"$tmp/said" 2>&1; then
-    echo "nvcc: linked two files with the drop-in and -rdc=true, which must fail"
-    exit 1
-fi
-grep -q "Multiple definition of 'acre__heap_as_malloc'" "$tmp/said"
+shared_heap() {
+    nvcc_quiet -rdc=true -c -o "$tmp/dropin.o" "$source/tests/api/heap_dropin.cu" "${quick[@]}"
+    nvcc_quiet -rdc=true -o "$tmp/one" "$tmp/dropin.o" "$tmp/plain.cu" "${quick[@]}"
+    if "$nvcc" -std=c++17 -arch=sm_90 -rdc=true "${include[@]}" -o "$tmp/three" "$tmp/dropin.o" \
+        "$tmp/other.cu" "${quick[@]}" >"$tmp/linked" 2>&1; then
+        echo "nvcc: linked two files with the drop-in and -rdc=true, which must fail"
+        exit 1
+    fi
+    grep -q "Multiple definition of 'acre__heap_as_malloc'" "$tmp/linked"
+}
+beside shared_heap
+beside_ends
 echo "nvcc: $nvcc"
