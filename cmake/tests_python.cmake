@@ -38,7 +38,7 @@ foreach(test IN LISTS python_tests)
     cmake_path(GET test STEM name)
     acre_test_run(${name} python ${CMAKE_COMMAND} -E env ${pytest_environment}
         ${pytest_python} -m pytest -q -p no:cacheprovider ${test})
-    if(ACRE_SANITIZE)
+    if(ACRE_SANITIZE AND TEST ${name})
         get_test_property(${name} ENVIRONMENT environment)
         list(TRANSFORM environment REPLACE "detect_leaks=1" "detect_leaks=0")
         set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
