@@ -88,8 +88,15 @@ ACRE_API acre_status acre_device_sync(acre_device *device);
  * the same time, other processes, and acre_resume can still use some of it.
  *
  * A refusal is handled as when the card is full: acre releases idle memory and tries again, and
- * then the call fails with ACRE_E_DEVICE_MEMORY. acre keeps the memory that it holds: to get below
- * a new limit, call acre_trim or free blocks. */
+ * then the call fails with ACRE_E_DEVICE_MEMORY.
+ *
+ * If acre holds more than a new limit, the call releases idle memory, as acre_trim does, and leaves
+ * memory in use alone. It does not wait: call acre_device_sync first to release also what was freed
+ * but may still be used by queued work. Until acre holds no more than the limit, no allocation
+ * succeeds, not even from memory that acre holds: each one releases idle memory, waits for such
+ * work, and fails if that is too little. So memory in use never grows beyond the limit. All memory
+ * of a vec, a heap or a plan is in use: a vec still grows within its capacity, and kernels still
+ * allocate from a heap. */
 ACRE_API acre_status acre_device_set_limits(acre_device *device, uint64_t limit_bytes,
                                             uint64_t margin_bytes);
 

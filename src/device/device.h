@@ -156,6 +156,8 @@ struct acre__device_hooks {
 void acre__device_hooks_add(const struct acre__device_hooks *hooks);
 /* Runs the trim hooks: with `is_below` those of ACRE__HOOK_BELOW, else all others. */
 acre_status acre__device_hooks_trim(acre_device *dev, int is_below);
+/* acre_trim without the checks and its count. */
+acre_status acre__device_trim(acre_device *dev);
 acre_status acre__device_hooks_retire(acre_device *dev, acre_stream stream);
 /* Reclaims memory for a request of `bytes` that failed with `status` for lack of memory of the
  * kind; `tries` counts earlier calls for this request. Returns 1 if memory was released, so that

@@ -131,12 +131,16 @@ uint64_t acre__held_missing(acre_device *dev, uint64_t bytes, uint64_t free_byte
 /* ---- public ---- */
 
 static acre_status set_limits(acre_device *device, uint64_t limit_bytes, uint64_t margin_bytes) {
+    struct acre__said said;
     acre_status status = acre__device_enter(device);
     if (status)
         return status;
+    acre__said_keep(&said);
     acre__store(&device->limit_bytes, limit_bytes, memory_order_relaxed);
     acre__store(&device->margin_bytes, margin_bytes, memory_order_relaxed);
-    return ACRE_OK;
+    if (acre__held_over(device))
+        (void)acre__device_trim(device); /* memory that the driver refuses to release stays held */
+    return acre__said_fail(ACRE_OK, &said);
 }
 
 acre_status acre_device_set_limits(acre_device *device, uint64_t limit_bytes,

@@ -31,13 +31,19 @@ uint64_t acre__held_room(acre_device *dev, uint64_t free_bytes, enum acre__held_
 uint64_t acre__held_missing(acre_device *dev, uint64_t bytes, uint64_t free_bytes,
                             enum acre__held_for why);
 
-/* Returns the size of the largest request that can ever succeed: the card, or the limit, or what
- * acre already holds if that is more than the limit. */
-static inline uint64_t acre__held_most(acre_device *dev) {
+/* Returns by how many bytes acre holds more than the limit: not 0 only after the limit was lowered.
+ * Until it is 0, callers serve no memory that acre holds but is not in use. So memory in use never
+ * grows beyond the limit. */
+static inline uint64_t acre__held_over(const acre_device *dev) {
     uint64_t limit = atomic_load_explicit(&dev->limit_bytes, memory_order_relaxed);
     uint64_t held = atomic_load_explicit(&dev->held_bytes, memory_order_relaxed);
-    uint64_t most = limit && limit < held ? held : limit;
-    return most && most < dev->info.total_bytes ? most : dev->info.total_bytes;
+    return limit && held > limit ? held - limit : 0;
+}
+
+/* Returns the size of the largest request that can ever succeed: the limit, or the card. */
+static inline uint64_t acre__held_most(const acre_device *dev) {
+    uint64_t limit = atomic_load_explicit(&dev->limit_bytes, memory_order_relaxed);
+    return limit && limit < dev->info.total_bytes ? limit : dev->info.total_bytes;
 }
 
 /* Returns ACRE_E_DEVICE_MEMORY, with a detail, for a request that can never succeed. */

@@ -20,16 +20,13 @@ static uint64_t limbo_count(acre_device *device) {
     return count;
 }
 
-static acre_status device_trim(acre_device *device) {
-    acre_status status = acre__device_enter(device);
-    if (status)
-        return status;
+acre_status acre__device_trim(acre_device *device) {
     uint64_t retired = 0;
     /* Limbo is retried before the layer below the objects is trimmed: an item that leaves limbo
      * frees chunks and addresses, which that layer then releases. Releases that the driver refuses
      * there are retried once more and reported. */
     acre_status upper = acre__device_hooks_trim(device, 0);
-    status = acre__limbo_retry(device, &retired);
+    acre_status status = acre__limbo_retry(device, &retired);
     uint64_t waiting = limbo_count(device);
     acre_status below = acre__device_hooks_trim(device, 1);
     if (limbo_count(device) > waiting)
@@ -41,10 +38,19 @@ static acre_status device_trim(acre_device *device) {
             status = acre__driver_fail(device, code, "cuDevicePrimaryCtxRelease");
     }
     acre__lock_take(&device->lock);
-    device->trims++;
     device->limbo_retired += retired;
     acre__lock_give(&device->lock);
     return status;
+}
+
+static acre_status device_trim(acre_device *device) {
+    acre_status status = acre__device_enter(device);
+    if (status)
+        return status;
+    acre__lock_take(&device->lock);
+    device->trims++;
+    acre__lock_give(&device->lock);
+    return acre__device_trim(device);
 }
 
 acre_status acre_trim(acre_device *device) {

@@ -13,6 +13,7 @@
 #include "base/lock.h"
 #include "base/tree.h"
 #include "device/device.h"
+#include "device/held.h"
 #include "device/live.h"
 #include "pool/pool_cache.h"
 #include "pool/pool_class.h"
@@ -107,6 +108,12 @@ struct acre_pool {
     uint64_t served[ACRE__RUNGS], refused;
     struct acre__spilled spilled;
 };
+
+/* Returns by how many bytes the device's memory exceeds its limit (device/held.h). Then the pool
+ * serves nothing, and grants thread caches nothing. */
+static inline uint64_t acre__pool_over(const acre_pool *pool) {
+    return pool->kind == ACRE_KIND_DEVICE ? acre__held_over(pool->dev) : 0;
+}
 
 /* Other streams that use a block, recorded until the block is freed. */
 struct acre__pool_use {

@@ -57,6 +57,8 @@ static void cache_drain_stream(struct acre__pool_cache *cache, const acre_pool *
 
 int acre__cache_drain(acre_pool *pool, acre_stream stream, int any, enum acre__give how) {
     int is_all = acre__caches_claim();
+    if (any && acre__pool_over(pool))
+        how = ACRE__GIVE_ALL; /* without lanes there are no grants, and no hits */
     for (struct acre__pool_cache *at = acre__cache_first(); at; at = acre__cache_next(at))
         if (any)
             cache_drain(at, pool, how);

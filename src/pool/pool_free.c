@@ -232,7 +232,8 @@ acre_status acre__pool_free_plain(struct acre__slab *slab, struct acre__slot *sl
     if (status && status != ACRE_E_CAPTURING)
         return status;
     acre__slots_push(&slots, slot);
-    if (status && !is_large && cache && acre__cache_put(cache, pool, stream, size_class, &slots))
+    if (status && !is_large && cache && !acre__pool_over(pool) &&
+        acre__cache_put(cache, pool, stream, size_class, &slots))
         return ACRE_OK;
     return spill(pool, stream, size_class, is_large ? NULL : cache, id, &slots);
 }

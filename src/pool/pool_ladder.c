@@ -25,9 +25,19 @@
 #include "pool/pool_report.h"
 #include "pool/pool_spill.h"
 #include "pool/pool_trim.h"
+#include "space/chunk.h"
 #include "space/mapped.h"
 
 /* ---- trying ---- */
+
+/* While acre holds more than the limit of the device: releases free memory, and refuses the request
+ * if that is too little, even one that free memory of the pool could serve. */
+static acre_status within_device_limit(const struct acre__want *want) {
+    if (!acre__pool_over(want->pool))
+        return ACRE_OK;
+    acre__slab_trim(want->pool, 0);
+    return acre__chunk_within_limit(want->pool->dev, want->bytes);
+}
 
 /* Takes slots, as far as the limits and `effort` allow. Returns ACRE_OK without slots if there are
  * none. */
@@ -38,7 +48,7 @@ static acre_status ladder_try(struct acre__want *want, enum acre__effort effort)
         return acre__fail(acre__suspended_as(suspended), "memory of the pool is suspended");
     acre_status status = acre__limit_check(want->pool, want->bytes, &part.count);
     want->is_limited = status == ACRE_E_LIMIT;
-    if (status)
+    if (status || (status = within_device_limit(want)))
         return status;
     (void)acre__limit_check(want->pool, want->bytes, &part.most);
     status = want->size_class == ACRE__CLASSES ? acre__large_take(&part, effort)

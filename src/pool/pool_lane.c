@@ -29,8 +29,8 @@ uint64_t acre__lane_budget(const acre_pool *pool) {
 
 /* Grants `bytes` more. Returns 0 if the budget does not allow it. */
 static int grant(acre_pool *pool, uint64_t bytes) {
-    if (acre__load(&pool->is_suspended, memory_order_relaxed)) /* hits must miss */
-        return 0;
+    if (acre__load(&pool->is_suspended, memory_order_relaxed) || acre__pool_over(pool))
+        return 0; /* hits must miss */
     if (pool->granted + bytes > acre__lane_budget(pool)) {
         pool->denied++;
         return 0;

@@ -44,7 +44,8 @@ static int change_is_allowed(const struct change *change) {
     size_t more = acre__large_bytes(change->bytes) - slab->slot_bytes;
     uint32_t value = acre__load(&slab->states[0], memory_order_relaxed);
     uint32_t one = 1;
-    return acre__limit_check(change->pool, more, &one) == ACRE_OK &&
+    return !acre__pool_over(change->pool) &&
+           acre__limit_check(change->pool, more, &one) == ACRE_OK &&
            !acre__tag_over(acre__tag_of(slab, &slab->states[0], value), more);
 }
 

@@ -210,6 +210,8 @@ static void collect_limits(struct acre__oom *oom, const acre_pool *pool) {
     oom->device_held = acre__load(&dev->held_bytes, memory_order_relaxed);
     oom->short_of_limit = acre__held_missing(dev, oom->whole, UINT64_MAX, ACRE__HELD_NEW);
     oom->short_of_all = acre__held_missing(dev, oom->whole, oom->free, ACRE__HELD_NEW);
+    oom->is_over = acre__pool_over(pool) != 0;
+    oom->largest_hole = oom->is_over ? 0 : oom->largest_hole;
 }
 
 /* Splits the rest of the card: chunks of vecs and blocks, cached chunks and driver blocks are

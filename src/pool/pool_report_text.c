@@ -137,11 +137,15 @@ static void put_free(struct out *out, const struct acre__oom *oom) {
     snprintf(what, sizeof what, "freed, but work of other streams may still use it, mostly %s",
              stream);
     put_some(out, oom->pending, what);
-    put_some(out, oom->own, "freed on this stream, but of other sizes or in pieces too small");
+    put_some(out, oom->own,
+             oom->is_over ? "freed on this stream, but in use by its work"
+                          : "freed on this stream, but of other sizes or in pieces too small");
     snprintf(what, sizeof what, "free, but in holes that are too small: the largest has %s%s",
              human(oom->largest_hole).text,
              oom->alignment > ACRE__PIECE_GRAIN ? " from an aligned address on" : "");
-    put_some(out, oom->holes, what);
+    put_some(out, oom->holes,
+             oom->is_over ? "free, but in chunks with live blocks, above the limit of the device"
+                          : what);
     put_some(out, oom->slots, "free slots for small blocks, in slabs that are still in use");
     put_some(out, oom->ends, "unused at the ends of slabs");
     put_some(out, oom->spillable,

@@ -345,7 +345,8 @@ static acre_status chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
     chunk_use();
     acre__lock_take(&store->lock);
     store->is_ending = 0;
-    struct acre__chunk *chunk = cache_find(store, bytes, flags);
+    int is_over = !(flags & ACRE__CHUNK_HOST) && acre__held_over(dev);
+    struct acre__chunk *chunk = is_over ? NULL : cache_find(store, bytes, flags);
     acre__lock_give(&store->lock);
     if (chunk) {
         acre__store(&chunk->users, 1, memory_order_relaxed);
@@ -377,6 +378,12 @@ void acre__chunk_drop_list(struct acre__chunk *list) {
         acre__chunk_drop(list);
         list = next;
     }
+}
+
+acre_status acre__chunk_within_limit(acre_device *dev, uint64_t bytes) {
+    if (acre__held_over(dev))
+        (void)acre__chunk_trim(dev);
+    return acre__held_over(dev) ? acre__held_refuse(dev, bytes, bytes, ACRE__HELD_ASK) : ACRE_OK;
 }
 
 /* Creates one chunk of `bytes` and releases it. The driver can have more than cuMemGetInfo says:

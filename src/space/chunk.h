@@ -57,6 +57,11 @@ acre_status acre__chunk_take(acre_device *dev, size_t bytes, uint32_t flags,
 acre_status acre__chunk_cover(acre_device *dev, size_t bytes, size_t least, uint32_t flags,
                               struct acre__chunk **list);
 
+/* For callers that serve memory which they hold: releases the cache if acre holds more than the
+ * limit of the device, and then returns ACRE_E_DEVICE_MEMORY for a request of `bytes` if it still
+ * does. */
+acre_status acre__chunk_within_limit(acre_device *dev, uint64_t bytes);
+
 /* For several chunks that are about to be created: returns ACRE_E_DEVICE_MEMORY if the device does
  * not have `bytes` for them all, so that none is created in vain. */
 acre_status acre__chunk_check_room(acre_device *dev, uint64_t bytes);

@@ -5,6 +5,7 @@
  * if the stream is that of the decommit. */
 #include "base/status.h"
 #include "device/driver_status.h"
+#include "space/chunk.h"
 #include "space/mapped.h"
 #include "sparse/sparse.h"
 
@@ -53,14 +54,15 @@ static acre_status want_make(acre_range *range, uint64_t offset, uint64_t bytes,
 /* ---- committing. The lock is held. ---- */
 
 /* 1 if no piece needs memory, access or a wait: each is committed, or was decommitted on this very
- * stream. */
+ * stream and the device is within its limit. */
 static int commit_is_easy(const struct acre__sparse_want *want) {
+    int is_over = acre__held_over(want->range->dev) != 0;
     for (size_t i = want->first; i < want->end; i++) {
         const struct acre__sparse_piece *piece = &want->range->pieces[i];
         if (piece->state == ACRE__SPARSE_COMMITTED)
             continue;
-        if (piece->state == ACRE__SPARSE_EMPTY || piece->is_bare || !piece->mark || !want->id ||
-            piece->mark->id != want->id || piece->mark->before)
+        if (is_over || piece->state == ACRE__SPARSE_EMPTY || piece->is_bare || !piece->mark ||
+            !want->id || piece->mark->id != want->id || piece->mark->before)
             return 0;
     }
     return 1;
@@ -101,10 +103,23 @@ static size_t commit_idle_count(const struct acre__sparse_want *want) {
     return count;
 }
 
+/* While acre holds more than the limit of the device: unmaps idle pieces, and refuses the commit if
+ * that is too little, even one of idle pieces alone. */
+static acre_status within_device_limit(const struct acre__sparse_want *want) {
+    acre_range *range = want->range;
+    if (!acre__held_over(range->dev))
+        return ACRE_OK;
+    (void)acre__sparse_trim(range->budget, NULL, 0);
+    return acre__chunk_within_limit(range->dev, (want->end - want->first) * range->piece_bytes);
+}
+
 static acre_status commit_once(const struct acre__sparse_want *want) {
     acre_range *range = want->range;
+    acre_status status = within_device_limit(want);
+    if (status)
+        return status;
     size_t reused = commit_idle_count(want);
-    acre_status status = acre__sparse_fill(want);
+    status = acre__sparse_fill(want);
     if (status)
         return status;
     status = commit_join(want);

@@ -185,19 +185,6 @@ TEST(limits_release_idle_memory_first) {
     }
 }
 
-/* What another stream has freed serves under a lowered limit, which the request itself exceeds. */
-TEST(limits_do_not_hide_memory_of_other_streams) {
-    for (API_EACH(name)) {
-        struct things t = begin(name, NULL);
-        void *p = alloc(&t, 20 * MIB);
-        api_ok(acre_pool_free(t.pool, p, t.other));
-        api_ok(acre_stream_sync(t.device, t.other));
-        api_ok(acre_device_set_limits(t.device, MIB, 0));
-        (void)alloc(&t, 20 * MIB);
-        end(&t);
-    }
-}
-
 /* Managed memory does not count, and pools release idle memory for it as without a limit. */
 TEST(limits_leave_managed_memory_alone) {
     acre_open_options options = {.struct_size = sizeof options, .soft_bytes = GIB};
@@ -242,20 +229,135 @@ TEST(limits_hold_for_spillable_blocks) {
     api_ok(acre_close(t.device));
 }
 
-/* acre keeps what it has: idle blocks serve, new memory is refused. */
-TEST(limits_may_be_below_what_is_taken) {
+/* ---- a limit below what is held ---- */
+
+/* Also what thread caches and other streams have freed, once they have passed. */
+TEST(limits_release_idle_memory_when_they_are_set) {
     for (API_EACH(name)) {
         struct things t = begin(name, NULL);
-        void *kept = alloc(&t, 20 * MIB), *idle = alloc(&t, 20 * MIB), *p;
-        api_ok(acre_pool_free(t.pool, idle, t.stream));
-        api_ok(acre_device_set_limits(t.device, MIB, 0));
-        assert_ptr_equal(alloc(&t, 20 * MIB), idle);
-        api_expect(acre_pool_alloc(t.pool, 20 * MIB, 0, t.stream, &p), ACRE_E_DEVICE_MEMORY);
-        api_ok(acre_fill(t.device, kept, 1, 20 * MIB, t.stream));
-        api_ok(acre_device_set_limits(t.device, 0, 0));
-        (void)alloc(&t, 20 * MIB);
+        void *p = alloc(&t, 40 * MIB), *blocks[64];
+        for (int i = 0; i < 64; i++)
+            blocks[i] = alloc(&t, 100 * KIB);
+        for (int i = 0; i < 64; i++)
+            api_ok(acre_pool_free(t.pool, blocks[i], t.stream));
+        api_ok(acre_pool_free(t.pool, p, t.other));
+        api_ok(acre_device_sync(t.device));
+        uint64_t trims = api_stats(t.device).trims, before = taken(t.device);
+        assert_true(before >= 46 * MIB);
+        api_ok(acre_device_set_limits(t.device, before, 0));
+        assert_int_equal(taken(t.device), before);
+        api_ok(acre_device_set_limits(t.device, before - 1, 0));
+        assert_int_equal(taken(t.device), 0);
+        assert_int_equal(api_stats(t.device).trims, trims);
         end(&t);
     }
+}
+
+enum { BLOCKS = 64 };
+
+/* Memory in use stays. Nothing more is served before enough of it is freed: neither by the thread's
+ * cache, nor by the pool. */
+TEST(limits_may_be_below_what_is_in_use) {
+    static const size_t sizes[] = {256 * KIB, 3 * MIB};
+    for (API_EACH(name)) {
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            struct things t = begin(name, NULL);
+            size_t each = sizes[k];
+            uint64_t limit = BLOCKS / 3 * each, live = BLOCKS * each;
+            void *blocks[BLOCKS], *p;
+            int served = 0;
+            for (int round = 0; round < 20; round++) { /* until the thread's cache has room */
+                for (int i = 0; i < BLOCKS; i++)
+                    blocks[i] = alloc(&t, each);
+                for (int i = 0; i < BLOCKS && round < 19; i++)
+                    api_ok(acre_pool_free(t.pool, blocks[i], t.stream));
+            }
+            api_ok(acre_device_set_limits(t.device, limit, 0));
+            assert_int_equal(stats_of(t.pool).live_bytes, live);
+            for (int i = 0; i < BLOCKS; i++) {
+                api_ok(acre_pool_free(t.pool, blocks[i], t.stream));
+                live -= each;
+                acre_status status = acre_pool_alloc(t.pool, each, 0, t.stream, &p);
+                if (status) {
+                    api_expect(status, ACRE_E_DEVICE_MEMORY);
+                    assert_non_null(strstr(acre_last_detail(), " bytes are left of the limit of "));
+                    continue;
+                }
+                served++;
+                assert_true(live + each <= limit);
+                assert_true(taken(t.device) <= limit);
+                api_ok(acre_pool_free(t.pool, p, t.stream));
+            }
+            assert_true(served > 0);
+            end(&t);
+        }
+    }
+}
+
+/* A block that was shrunk in place has free memory behind it. */
+TEST(limits_hold_for_a_block_that_grows_in_place) {
+    for (API_EACH(name)) {
+        struct things t = begin(name, NULL);
+        static char text[16384];
+        size_t needed;
+        void *p = alloc(&t, 16 * MIB), *grown;
+        api_ok(acre_pool_realloc(t.pool, p, 10 * MIB, t.stream, &grown));
+        assert_ptr_equal(grown, p);
+        uint64_t held = taken(t.device);
+        api_ok(acre_device_set_limits(t.device, 14 * MIB, 0));
+        assert_int_equal(taken(t.device), held); /* the hole is a part of a chunk */
+        api_expect(acre_pool_realloc(t.pool, p, 13 * MIB, t.stream, &grown), ACRE_E_DEVICE_MEMORY);
+        assert_int_equal(acre_pool_usable_size(t.pool, p), 10 * MIB);
+        api_ok(acre_oom_report(ACRE_OOM_TEXT, text, sizeof text, &needed));
+        assert_non_null(strstr(text, "0 bytes are left of the limit"));
+        assert_non_null(strstr(text, "6.0 MiB  free, but in chunks with live blocks, above the"));
+        assert_null(strstr(text, "too small"));
+        api_ok(acre_device_set_limits(t.device, 0, 0));
+        api_ok(acre_pool_realloc(t.pool, p, 13 * MIB, t.stream, &grown));
+        assert_ptr_equal(grown, p);
+        end(&t);
+    }
+}
+
+/* A chunk in the store's cache is idle memory, too. */
+TEST(limits_hold_for_cached_chunks) {
+    setenv("ACRE_CHUNK_CACHE_BYTES", "16MiB", 1);
+    for (API_EACH(name)) {
+        acre_device *device = api_open(name);
+        void *kept, *freed, *p;
+        api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, 16 * MIB, 0, &kept));
+        api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, 8 * MIB, 0, &freed));
+        api_ok(acre_device_set_limits(device, 16 * MIB, 0));
+        api_ok(acre_mem_free(device, freed));
+        assert_int_equal(api_stats(device).chunk_cached_bytes, 8 * MIB);
+        api_expect(acre_mem_alloc(device, ACRE_KIND_DEVICE, 8 * MIB, 0, &p), ACRE_E_DEVICE_MEMORY);
+        assert_int_equal(taken(device), 16 * MIB);
+        api_ok(acre_mem_free(device, kept));
+        api_ok(acre_mem_alloc(device, ACRE_KIND_DEVICE, 8 * MIB, 0, &p));
+        api_ok(acre_mem_free(device, p));
+        api_ok(acre_close(device));
+    }
+    unsetenv("ACRE_CHUNK_CACHE_BYTES");
+}
+
+API_TEST(limits_hold_for_idle_pieces_of_ranges) {
+    static const uint64_t piece = 2 << 20;
+    acre_range *range, *other;
+    api_ok(acre_range_create(device, 16 * piece, NULL, &range));
+    api_ok(acre_range_create(device, 16 * piece, NULL, &other));
+    api_ok(acre_range_commit(range, 0, 8 * piece, NULL));
+    api_ok(acre_range_commit(other, 0, 2 * piece, NULL));
+    api_ok(acre_device_set_limits(device, 6 * piece, 0));
+    api_ok(acre_range_decommit(range, 0, 2 * piece, NULL));
+    api_ok(acre_range_commit(range, 2 * piece, 6 * piece, NULL)); /* they are committed */
+    api_expect(acre_range_commit(range, 0, piece, NULL), ACRE_E_DEVICE_MEMORY);
+    assert_int_equal(taken(device), 8 * piece);
+    api_ok(acre_range_decommit(range, 2 * piece, 3 * piece, NULL));
+    api_ok(acre_range_commit(range, 0, piece, NULL));
+    assert_int_equal(taken(device), 6 * piece);
+    api_expect(acre_range_commit(other, 2 * piece, piece, NULL), ACRE_E_DEVICE_MEMORY);
+    api_ok(acre_range_destroy(range, NULL));
+    api_ok(acre_range_destroy(other, NULL));
 }
 
 TEST(limits_end_with_the_device) {
@@ -384,6 +486,68 @@ TEST(limits_hold_for_threads_together) {
     api_ok(acre_trim(race.device));
     assert_int_equal(taken(race.device), 0);
     api_ok(acre_close(race.device));
+}
+
+/* Threads that have much in use and much cached when the limit is lowered. */
+struct crowd {
+    acre_pool *pool;
+    pthread_barrier_t barrier;
+    atomic_ullong live;
+    atomic_int bad, served;
+};
+
+static void crowd_free(struct crowd *crowd, void **p, size_t bytes) {
+    if (!*p)
+        return;
+    atomic_fetch_sub(&crowd->live, bytes);
+    if (acre_pool_free(crowd->pool, *p, NULL))
+        atomic_fetch_add(&crowd->bad, 1);
+    *p = NULL;
+}
+
+static void *crowd_run(void *user) {
+    struct crowd *crowd = user;
+    void *kept[2 * KEPT] = {0};
+    size_t bytes[2 * KEPT] = {0};
+    for (int i = 0; i < 2 * TURNS; i++) {
+        int k = i % (2 * KEPT), is_limited = i >= TURNS;
+        if (i == TURNS) {
+            pthread_barrier_wait(&crowd->barrier); /* the limit is set now */
+            pthread_barrier_wait(&crowd->barrier);
+        }
+        crowd_free(crowd, &kept[k], bytes[k]);
+        bytes[k] = k % 2 ? 64 * KIB : (size_t)(1 + i % 3) * MIB;
+        if (acre_pool_alloc(crowd->pool, bytes[k], 0, NULL, &kept[k]))
+            continue;
+        uint64_t live = atomic_fetch_add(&crowd->live, bytes[k]) + bytes[k];
+        atomic_fetch_add(&crowd->served, is_limited);
+        if (is_limited && live > most / 3)
+            atomic_fetch_add(&crowd->bad, 1);
+    }
+    for (int k = 0; k < 2 * KEPT; k++)
+        crowd_free(crowd, &kept[k], bytes[k]);
+    return NULL;
+}
+
+TEST(limits_that_are_lowered_hold_for_threads_together) {
+    struct crowd crowd = {0};
+    pthread_t threads[THREADS];
+    acre_device *device = api_open("soft");
+    api_ok(acre_pool_create(device, NULL, &crowd.pool));
+    assert_int_equal(pthread_barrier_init(&crowd.barrier, NULL, THREADS + 1), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, crowd_run, &crowd), 0);
+    pthread_barrier_wait(&crowd.barrier);
+    assert_true(atomic_load(&crowd.live) > most / 3);
+    api_ok(acre_device_set_limits(device, most / 3, 0));
+    pthread_barrier_wait(&crowd.barrier);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&crowd.bad), 0);
+    assert_true(atomic_load(&crowd.served) > 0);
+    pthread_barrier_destroy(&crowd.barrier);
+    api_ok(acre_pool_destroy(crowd.pool, NULL, NULL));
+    api_ok(acre_close(device));
 }
 
 int main(void) {

@@ -234,6 +234,30 @@ TEST(graph_capture_frees_what_was_there_before) {
     }
 }
 
+/* While more is in use than the limit of the device allows, neither the capture nor the stream
+ * after it gets what was freed in the capture. */
+TEST(graph_capture_stays_within_the_limit_of_the_device) {
+    for (API_EACH(name)) {
+        struct capture c = capture_open(name, NULL);
+        void *blocks[MANY], *p;
+        api_ok(acre_pool_alloc_many(c.t.pool, 64 * KIB, MANY, c.t.stream, blocks));
+        api_ok(acre_device_set_limits(c.t.device, 4 * MIB, 0));
+        capture_begin(&c, CU_STREAM_CAPTURE_MODE_GLOBAL);
+        api_ok(acre_pool_free(c.t.pool, blocks[0], c.t.stream));
+        api_expect(acre_pool_alloc(c.t.pool, 64 * KIB, 0, c.t.stream, &p), ACRE_E_DEVICE_MEMORY);
+        api_ok(acre_pool_free(c.t.pool, blocks[1], c.t.stream));
+        CUgraph graph = capture_end(&c); /* the capture was not broken */
+        api_expect(acre_pool_alloc(c.t.pool, 64 * KIB, 0, c.t.stream, &p), ACRE_E_DEVICE_MEMORY);
+        api_ok(acre_pool_free_many(c.t.pool, &blocks[2], MANY - 2, c.t.stream, NULL));
+        p = alloc(&c.t, 64 * KIB);
+        assert_true(api_stats(c.t.device).held_bytes <= 4 * MIB);
+        api_ok(acre_pool_free(c.t.pool, p, c.t.stream));
+        graph_destroy(&c, graph);
+        expect_all_goes(&c);
+        capture_close(&c);
+    }
+}
+
 /* ---- failures ---- */
 
 TEST(graph_capture_that_fails_leaves_nothing) {

@@ -324,6 +324,83 @@ static void limit_is_refused_after_other_threads_caches_were_emptied(void **stat
     small_end(&s);
 }
 
+/* Memory behind work in flight is held when the limit of the device is lowered. It is not served
+ * beyond the limit once the work is done, to whatever pool. */
+static void limit_of_the_device_holds_for_memory_in_flight(void **state) {
+    (void)state;
+    for (int is_other_pool = 0; is_other_pool < 2; is_other_pool++) {
+        struct small s = small_begin(NULL);
+        acre_pool *pool = is_other_pool ? s.second : s.pool;
+        struct gate gate;
+        void *p = small_alloc(pool, 50 * MIB, s.other);
+        gate_put(s.other, &gate);
+        api_ok(acre_pool_free(pool, p, s.other));
+        api_ok(acre_device_set_limits(s.device, 24 * MIB, 0)); /* does not wait */
+        assert_int_equal(atomic_load(&gate.is_passed), 0);
+        assert_true(api_stats(s.device).held_bytes >= 50 * MIB);
+        atomic_store(&gate.is_open, 1);
+        api_ok(try_alloc(&s, 16 * MIB)); /* waits */
+        assert_int_equal(atomic_load(&gate.is_passed), 1);
+        assert_true(api_stats(s.device).held_bytes <= 24 * MIB);
+        api_expect(try_alloc(&s, 16 * MIB), ACRE_E_DEVICE_MEMORY);
+        small_end(&s);
+    }
+}
+
+static void limit_of_the_device_holds_at_once_after_a_sync(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    struct gate gate;
+    pthread_t thread;
+    void *p = small_alloc(s.pool, 50 * MIB, s.stream);
+    gate_put(s.stream, &gate);
+    api_ok(acre_pool_free(s.pool, p, s.stream));
+    assert_int_equal(pthread_create(&thread, NULL, gate_open_late, &gate), 0);
+    api_ok(acre_device_sync(s.device));
+    api_ok(acre_device_set_limits(s.device, 24 * MIB, 0));
+    assert_int_equal(api_stats(s.device).held_bytes, 0);
+    pthread_join(thread, NULL);
+    small_end(&s);
+}
+
+/* The thread sleeps, and its cache has more than the limit. */
+static void limit_of_the_device_empties_other_threads_caches(void **state) {
+    (void)state;
+    struct small s = small_begin(NULL);
+    struct sleeper sleeper = {.s = &s, .stream = s.other, .bytes = 128 * KIB, .count = 64};
+    sleeper_begin(&sleeper);
+    assert_in_range(small_stats(s.pool).used_bytes, 4 * MIB, 8 * MIB);
+    api_ok(acre_stream_sync(s.device, s.other));
+    api_ok(acre_device_set_limits(s.device, 2 * MIB, 0));
+    assert_int_equal(small_stats(s.pool).used_bytes, 0);
+    assert_true(api_stats(s.device).held_bytes <= 2 * MIB);
+    sleeper_end(&sleeper);
+    small_end(&s);
+}
+
+/* The limit is set even if the driver refuses to release anything. */
+static void limit_of_the_device_is_set_whatever_the_driver_refuses(void **state) {
+    (void)state;
+    uint64_t fired = 1;
+    for (uint32_t nth = 1; fired; nth++) {
+        struct small s = small_begin(NULL);
+        void *kept = small_alloc(s.pool, 10 * MIB, s.stream);
+        api_ok(acre_pool_free(s.pool, small_alloc(s.pool, 30 * MIB, s.stream), s.stream));
+        api_ok(acre_pool_free(s.second, small_alloc(s.second, 10 * MIB, s.stream), s.stream));
+        api_ok(acre_stream_sync(s.device, s.stream));
+        fault_on(NULL, nth, ACRE__FAULT_ONCE, CUDA_ERROR_NOT_PERMITTED);
+        api_ok(acre_device_set_limits(s.device, 24 * MIB, 0));
+        fired = fault_off();
+        assert_int_equal(api_stats(s.device).limit_bytes, 24 * MIB);
+        api_expect(try_alloc(&s, 20 * MIB), ACRE_E_DEVICE_MEMORY);
+        api_ok(try_alloc(&s, 10 * MIB));
+        assert_true(api_stats(s.device).held_bytes <= 24 * MIB);
+        api_ok(acre_pool_free(s.pool, kept, s.stream));
+        small_end(&s);
+        assert_true(nth > 4 || fired);
+    }
+}
+
 /* ---- threads ---- */
 
 enum { THREADS = 4, BLOCKS = 12, ROUNDS = 300 };
@@ -461,6 +538,10 @@ int main(void) {
         cmocka_unit_test(ladder_callback_is_not_called_within_itself),
         cmocka_unit_test(ladder_callback_helps_limits),
         cmocka_unit_test(limit_is_refused_after_other_threads_caches_were_emptied),
+        cmocka_unit_test(limit_of_the_device_holds_for_memory_in_flight),
+        cmocka_unit_test(limit_of_the_device_holds_at_once_after_a_sync),
+        cmocka_unit_test(limit_of_the_device_empties_other_threads_caches),
+        cmocka_unit_test(limit_of_the_device_is_set_whatever_the_driver_refuses),
         cmocka_unit_test(ladder_is_climbed_by_many_threads_at_once),
     };
     return cmocka_run_group_tests_name("pool_ladder", tests, NULL, NULL);
