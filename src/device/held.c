@@ -93,15 +93,28 @@ int acre__held_ask_free(acre_device *dev, size_t *free_bytes) {
     return code == CUDA_SUCCESS;
 }
 
+/* Counts `bytes` within the limit. If the limit changes meanwhile, either this call notices, or
+ * set_limits sees the bytes (both sequentially consistent). */
+static acre_status add_within_limit(acre_device *dev, uint64_t bytes) {
+    for (;;) {
+        uint64_t limit = limit_of(dev), held = acre__load(&dev->held_bytes, memory_order_relaxed);
+        do {
+            if (limit && bytes > minus(limit, held))
+                return refuse_limit(dev, bytes, bytes, minus(limit, held), limit);
+        } while (!acre__cas_weak(&dev->held_bytes, &held, held + bytes, memory_order_seq_cst,
+                                 memory_order_relaxed));
+        if (acre__load(&dev->limit_bytes, memory_order_seq_cst) == limit)
+            return ACRE_OK;
+        acre__held_remove(dev, bytes);
+    }
+}
+
 acre_status acre__held_add(acre_device *dev, uint64_t bytes, enum acre__held_for why) {
-    uint64_t limit = limit_of(dev), margin = margin_of(dev, why);
-    uint64_t held = acre__load(&dev->held_bytes, memory_order_relaxed);
+    uint64_t margin = margin_of(dev, why);
     size_t free_bytes = 0;
-    do {
-        if (limit && bytes > minus(limit, held))
-            return refuse_limit(dev, bytes, bytes, minus(limit, held), limit);
-    } while (!acre__cas_weak(&dev->held_bytes, &held, held + bytes, memory_order_relaxed,
-                             memory_order_relaxed));
+    acre_status status = add_within_limit(dev, bytes);
+    if (status)
+        return status;
     if (!margin || !acre__held_ask_free(dev, &free_bytes) || bytes <= minus(free_bytes, margin))
         return ACRE_OK;
     acre__held_remove(dev, bytes);
@@ -136,9 +149,9 @@ static acre_status set_limits(acre_device *device, uint64_t limit_bytes, uint64_
     if (status)
         return status;
     acre__said_keep(&said);
-    acre__store(&device->limit_bytes, limit_bytes, memory_order_relaxed);
     acre__store(&device->margin_bytes, margin_bytes, memory_order_relaxed);
-    if (acre__held_over(device))
+    acre__store(&device->limit_bytes, limit_bytes, memory_order_seq_cst);
+    if (limit_bytes && acre__load(&device->held_bytes, memory_order_seq_cst) > limit_bytes)
         (void)acre__device_trim(device); /* memory that the driver refuses to release stays held */
     return acre__said_fail(ACRE_OK, &said);
 }
