@@ -113,11 +113,18 @@ TEST(plug_reports_why_memory_ran_out) {
     acre_torch_free(take(150 * MIB, stream), 150 * MIB, 0, stream);
 }
 
+/* Memory that was freed, but is still in use by the stream, does not exceed the limit either. */
 TEST(plug_limits_a_fraction_of_the_card) {
+    static struct barrier barrier;
     char text[1024];
     CUstream stream = stream_make();
+    void *p = take(150 * MIB, stream);
+    barrier_put(&barrier, stream);
+    acre_torch_free(p, 150 * MIB, 0, stream);
     acre_torch_memory_fraction(0.25, 0);
-    void *p = take(40 * MIB, stream);
+    assert_true(stats_now().held.current >= 150 * MIB);
+    barrier_open(&barrier);
+    p = take(40 * MIB, stream);
     assert_null(acre_torch_alloc(40 * MIB, 0, stream));
     assert_int_equal(acre_torch_failure(text, sizeof text), 1);
     acre_torch_memory_fraction(1.0, 0);
