@@ -267,8 +267,9 @@ static const char run_doc[] =
     "  The exit status is the program's, with these exceptions:\n"
     "  1    the program returned 0, and --leaks, --errors, --check or\n"
     "       ACRE_SOFT_CHECK found something in it or in a process that it started\n"
-    "  2    the program could not use CUDA, the device or libraries are missing, or\n"
-    "       a file cannot be read or written\n"
+    "  2    the program could not use CUDA, the device or libraries are missing, a\n"
+    "       file cannot be read or written, or the program has overwritten acre's\n"
+    "       records, so that a report is incomplete\n"
     "  64   wrong usage\n"
     "  126  the program cannot be started\n"
     "  127  there is no such program\n";
@@ -615,8 +616,12 @@ static int run_choose_libraries(struct run_args *args) {
 
 /* Runs the program, in a child if there is a report or a limit. */
 static int run_program(struct run_args *args) {
-    struct run_watch watch = {
-        .wants = args->wants, .rules = args->rules, .json = args->out, .force = args->force};
+    const char *name = strrchr(args->program[0], '/');
+    struct run_watch watch = {.wants = args->wants,
+                              .rules = args->rules,
+                              .json = args->out,
+                              .force = args->force,
+                              .program = name ? name + 1 : args->program[0]};
     if (args->limit) {
         uint32_t flags = (args->limit_each ? LIMIT_EACH : 0) | (args->limit_all ? LIMIT_ALL : 0);
         if (args->limit_all && !run_limit_all_begin()) {

@@ -276,20 +276,25 @@ static void watch_end(bool is_program, int status, char end[32]) {
     }
 }
 
+static void watch_print_json(const struct run_watch *watch, const struct run_collection *run,
+                             const char *end) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&text, &length);
+    if (memory) {
+        acre__run_print_json(memory, run, watch->wants, end);
+    }
+    if (!memory || fclose(memory) != 0 ||
+        write(watch->out < 0 ? STDERR_FILENO : watch->out, text, length) != (ssize_t)length) {
+        cli_say("cannot write the report: %s", strerror(errno));
+    }
+    free(text);
+}
+
 static void watch_print(const struct run_watch *watch, const struct run_collection *run,
                         const char *end) {
     if (watch->wants & RUN_WANT_JSON) {
-        char *text = NULL;
-        size_t length = 0;
-        FILE *memory = open_memstream(&text, &length);
-        if (memory) {
-            acre__run_print_json(memory, run, watch->wants, end);
-        }
-        if (!memory || fclose(memory) != 0 ||
-            write(watch->out < 0 ? STDERR_FILENO : watch->out, text, length) != (ssize_t)length) {
-            cli_say("cannot write the report: %s", strerror(errno));
-        }
-        free(text);
+        watch_print_json(watch, run, end);
         return;
     }
     if (run->state & RUN_PROCESS_LEFT) {
@@ -356,6 +361,25 @@ static int watch_report(const struct run_watch *watch, uint32_t chunk, pid_t chi
     return code;
 }
 
+/* Says that a process has overwritten records. Those that are left may show no findings where there
+ * were some, so that success would be wrong. */
+static int watch_report_damage(const struct run_watch *watch, pid_t child, int status) {
+    struct run_collection run = {.pid = child, .is_incomplete = 1};
+    char end[32];
+    if (!watch->wants || !acre__run_is_damaged(watch->base)) {
+        return CLI_OK;
+    }
+    if (watch->wants & RUN_WANT_JSON) {
+        snprintf(run.program, sizeof run.program, "%s", watch->program);
+        watch_end(true, status, end);
+        watch_print_json(watch, &run, end);
+    } else {
+        cli_say("%s: the report is incomplete: the program has overwritten acre's records",
+                watch->program);
+    }
+    return CLI_CANNOT;
+}
+
 static void watch_say_unused_rules(const struct run_watch *watch) {
     char text[RUN_TEXT_BYTES];
     for (uint32_t i = 0; (i = acre__run_rules_unused(watch->base, i, text));) {
@@ -401,6 +425,8 @@ int run_watch_program(struct run_watch *watch, int (*start)(const void *user), c
         int code = watch_report(watch, chunk, child, status);
         found = code > found ? code : found;
     }
+    int damage = watch_report_damage(watch, child, status);
+    found = damage > found ? damage : found;
     if (watch->rules) {
         watch_say_unused_rules(watch);
     }

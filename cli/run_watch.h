@@ -13,6 +13,7 @@ struct run_watch {
     const char *rules;        /* path of the suppressions; NULL: none */
     const char *json;         /* path for JSON; NULL: stderr; "-": stdout */
     bool force;               /* `json` may replace any file */
+    const char *program;      /* its name, without folders */
     struct limit_file *limit; /* of the memory limit; NULL: none */
     /* Set by run_watch_begin. */
     int file; /* of records; the program finds it under /proc */

@@ -77,19 +77,31 @@ static void *chunk_records(uint32_t chunk) {
     return (char *)chunk_head(chunk) + RUN_HEAD_BYTES;
 }
 
-/* Takes a chunk of the file; 0 if it is full. A kind other than 0 makes the chunk visible to
- * readers. */
+/* Takes a chunk of the file; 0 if it is full. The first one of a process names it. The seal makes
+ * the chunk visible to readers. */
 static uint32_t chunk_take(enum run_chunk_kind kind) {
     uint32_t chunk = atomic_fetch_add_explicit(&record.file->chunk_count, 1, memory_order_acq_rel);
     if (chunk >= RUN_CHUNK_LIMIT) {
         atomic_fetch_sub_explicit(&record.file->chunk_count, 1, memory_order_relaxed);
         return 0;
     }
-    struct run_head *head = chunk_head(chunk);
-    head->process = record.process ? record.process : chunk;
-    atomic_thread_fence(memory_order_release);
+    struct run_head *head = chunk_head(chunk), whole = {.kind = kind, .process = record.process};
+    if (!record.process) {
+        whole.process = chunk;
+        whole.pid = head->pid = getpid();
+        snprintf(whole.program, sizeof whole.program, "%s", program_invocation_short_name);
+        memcpy(head->program, whole.program, sizeof whole.program);
+    }
+    head->process = whole.process;
     head->kind = kind;
+    atomic_thread_fence(memory_order_release);
+    head->seal = acre__run_seal(&whole);
     return chunk;
+}
+
+static void head_add(uint32_t chunk, uint32_t state) {
+    atomic_fetch_or_explicit(&chunk_head(chunk)->state, state * RUN_PROCESS_TWICE,
+                             memory_order_relaxed);
 }
 
 /* Returns 1 if this process has a head in the file. The first record creates it. */
@@ -103,9 +115,6 @@ static int record_is_on(void) {
         atomic_fetch_add_explicit(&record.file->dropped, 1, memory_order_relaxed);
         return 0;
     }
-    struct run_head *head = chunk_head(chunk);
-    head->pid = getpid();
-    snprintf(head->program, sizeof head->program, "%s", program_invocation_short_name);
     record.process = record.notes = chunk;
     record.note_count = 0;
     return 1;
@@ -440,7 +449,7 @@ void acre__record_state(uint32_t state) {
         return;
     pthread_mutex_lock(&record.lock);
     if (record_is_on())
-        atomic_fetch_or_explicit(&chunk_head(record.process)->state, state, memory_order_relaxed);
+        head_add(record.process, state);
     pthread_mutex_unlock(&record.lock);
 }
 
@@ -459,15 +468,13 @@ int acre__record_is_free(void) {
 /* Without the lock, which an interrupted function may hold. */
 void acre__record_leave(void) {
     if (record.file && record.process)
-        atomic_fetch_or_explicit(&chunk_head(record.process)->state, RUN_PROCESS_LEFT,
-                                 memory_order_relaxed);
+        head_add(record.process, RUN_PROCESS_LEFT);
 }
 
 void acre__record_end(void) {
     pthread_mutex_lock(&record.lock);
     if (record.file && record.process)
-        atomic_fetch_or_explicit(&chunk_head(record.process)->state, RUN_PROCESS_REPORTED,
-                                 memory_order_relaxed);
+        head_add(record.process, RUN_PROCESS_REPORTED);
     pthread_mutex_unlock(&record.lock);
 }
 
@@ -487,7 +494,6 @@ uint64_t acre__record_report(FILE *out, unsigned wants) {
     uint64_t found = 0;
     pthread_mutex_lock(&record.lock);
     if (record_is_on()) {
-        struct run_head *head = chunk_head(record.process);
         acre__run_collect(record.file, record.process, &run);
         if (wants & RUN_WANT_JSON)
             acre__run_print_json(out, &run, wants, "exit");
@@ -495,9 +501,7 @@ uint64_t acre__record_report(FILE *out, unsigned wants) {
             acre__run_print(out, &run, wants);
         found = acre__run_found(&run, wants);
         acre__run_drop(&run);
-        atomic_fetch_or_explicit(&head->state,
-                                 RUN_PROCESS_REPORTED | (found ? RUN_PROCESS_FOUND : 0),
-                                 memory_order_relaxed);
+        head_add(record.process, RUN_PROCESS_REPORTED | (found ? RUN_PROCESS_FOUND : 0));
     }
     pthread_mutex_unlock(&record.lock);
     return found;

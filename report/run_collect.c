@@ -22,8 +22,14 @@ static uint32_t chunk_count(const void *base) {
     return count < RUN_CHUNK_LIMIT ? count : RUN_CHUNK_LIMIT;
 }
 
-static void head_read(const void *base, uint32_t chunk, struct run_head *head) {
+/* Copies a head. Its kind becomes 0 if the chunk is not used yet, or damaged. Returns 1 in the
+ * second case. */
+static int head_read(const void *base, uint32_t chunk, struct run_head *head) {
     memcpy(head, chunk_at(base, chunk), sizeof *head);
+    if (head->seal == acre__run_seal(head) && head->state >> 16 == (head->state & 0xffff))
+        return 0;
+    head->kind = 0;
+    return head->seal != 0;
 }
 
 uint32_t acre__run_next(const void *base, uint32_t chunk) {
@@ -35,6 +41,19 @@ uint32_t acre__run_next(const void *base, uint32_t chunk) {
             return chunk;
     }
     return 0;
+}
+
+int acre__run_is_damaged(const void *base) {
+    uint32_t count = chunk_count(base);
+    struct run_head head;
+    for (uint32_t chunk = 1; chunk < count; chunk++) {
+        if (head_read(base, chunk, &head))
+            return 1;
+    }
+    if (count == 0 || count == RUN_CHUNK_LIMIT)
+        return count == 0;
+    head_read(base, count, &head);
+    return head.seal != 0; /* the count is too small */
 }
 
 /* ---- texts ---- */
@@ -310,7 +329,7 @@ void acre__run_peek(const void *base, uint32_t chunk, struct run_collection *out
     struct run_head head;
     head_read(base, chunk, &head);
     *out = (struct run_collection){.pid = head.pid,
-                                   .state = head.state,
+                                   .state = head.state & 0xffff,
                                    .copied_bytes = head.copied_bytes,
                                    .wrong_count = head.wrong};
     memcpy(out->counts, head.counts, sizeof out->counts);

@@ -11,11 +11,13 @@
  *
  * Consistency. A writer fills a record and then stores its state or type with release order. A
  * process that ends between the two has not recorded the call, and nothing else is lost. A reader
- * trusts no field: any process under `acre run` can write anything to the file. */
+ * trusts no field: any process under `acre run` can write anything to the file. A seal on each head
+ * shows that something did. */
 #ifndef ACRE_RUN_FILE_H
 #define ACRE_RUN_FILE_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* X(kind, title, is_memory). is_memory: the kind counts in the total of all memory. */
@@ -94,21 +96,34 @@ enum run_process_state {
     RUN_PROCESS_REPORTED = 4,   /* its report was printed */
     RUN_PROCESS_IS_PROGRAM = 8, /* the program itself, not one that it started */
     RUN_PROCESS_FOUND = 16,     /* its report had findings that change exit status 0 */
-    RUN_PROCESS_LEFT = 32       /* it could not print its report */
+    RUN_PROCESS_LEFT = 32,      /* it could not print its report */
+    RUN_PROCESS_TWICE = 0x10001 /* states are stored times this: damage makes the halves differ */
 };
 
 /* Begins every chunk but the first. */
 struct run_head {
     uint32_t kind;    /* enum run_chunk_kind */
     uint32_t process; /* number of the process's first chunk */
+    uint64_t seal;    /* acre__run_seal */
     /* Of a process, in its first chunk. */
     int64_t pid;
-    _Atomic uint32_t state; /* enum run_process_state */
+    _Atomic uint32_t state; /* enum run_process_state, times RUN_PROCESS_TWICE */
     _Atomic uint32_t wrong; /* findings of the soft driver, with those that found no room */
     _Atomic uint64_t copied_bytes;
     char program[RUN_PROGRAM_BYTES];
     struct run_count counts[RUN_KIND_COUNT + 1]; /* the last one is for all memory */
 };
+
+/* A hash of the fields that never change (FNV-1a). */
+static inline uint64_t acre__run_seal(const struct run_head *head) {
+    const uint64_t prime = 0x100000001b3;
+    uint64_t seal = (RUN_MAGIC ^ head->process) * prime;
+    seal = (seal ^ head->kind) * prime;
+    seal = (seal ^ (uint64_t)head->pid) * prime;
+    for (size_t i = 0; i < sizeof head->program; i++)
+        seal = (seal ^ (unsigned char)head->program[i]) * prime;
+    return seal;
+}
 
 enum run_chunk_kind { RUN_CHUNK_BLOCKS = 1, RUN_CHUNK_NOTES = 2 };
 enum run_block_state { RUN_BLOCK_FREE, RUN_BLOCK_LIVE, RUN_BLOCK_LOST };

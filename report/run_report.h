@@ -77,6 +77,10 @@ struct run_collection {
  * RUN_CHUNK_LIMIT chunks. Begin with 0. */
 uint32_t acre__run_next(const void *base, uint32_t chunk);
 
+/* Returns 1 if something has overwritten the heads of the file. Processes whose head is damaged are
+ * not found by acre__run_next. */
+int acre__run_is_damaged(const void *base);
+
 /* Reads the state of a process without its records. */
 void acre__run_peek(const void *base, uint32_t chunk, struct run_collection *out);
 

@@ -90,10 +90,12 @@ expect_out() { check "stdout has /$1/" grep -Eq -- "$1" "$out"; }
 expect_err() { check "stderr has /$1/" grep -Eq -- "$1" "$err"; }
 expect_no_out() { check "stdout is empty" test ! -s "$out"; }
 expect_no_err() { check "stderr is empty" test ! -s "$err"; }
-# Expects one JSON document. The expression must yield at least one value, and all must be true.
-expect_json() {
-    check "JSON: $1" jq -s -e "length == 1 and ([.[0] | ($1)] | length > 0 and all)" "$out"
+# check_json WHAT EXPRESSION FILE [OPTION...]: one JSON document, of which the expression yields at
+# least one value, all of them true. jq -e alone accepts an empty file before jq 1.7.
+check_json() {
+    check "JSON: $1" jq -s -e "${@:4}" "length == 1 and ([.[0] | ($2)] | length > 0 and all)" "$3"
 }
+expect_json() { check_json "$1" "$1" "$out"; }
 expect_no_crash() { check "no death by a signal ($rc)" test "$rc" -lt 128; }
 # Expects no escape codes in either stream.
 expect_plain() {

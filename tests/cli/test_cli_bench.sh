@@ -448,8 +448,7 @@ expect_json '[.results[].case] | index("h2d pageable 2MiB") and (index("h2d page
 run "$no_gpu" "$acre" bench pin --quick --output "$work/pin.json"
 expect_rc 0
 expect_out '^pin +alloc 4KiB +acre '
-check "the file has the figures" jq -e \
-    '.schema == "acre-bench/1" and (.results | length == 18)' "$work/pin.json"
+check_json "the file has the figures" '.schema == "acre-bench/1" and (.results | length == 18)' "$work/pin.json"
 run "$no_gpu" "$acre" bench ground --quick --output /nonexistent/file
 expect_rc 2
 expect_err '^acre: cannot write /nonexistent/file: '

@@ -167,10 +167,10 @@ for _ in 1 2; do
     expect_rc 0
     expect_out '^SUITE '
 done
-check "the figures are written" jq -e '.schema == "acre-bench/1"' figures.json
+check_json "the figures are written" '.schema == "acre-bench/1"' figures.json
 bench ground --output letter --force
 expect_rc 0
-check "the letter is replaced" jq -e '.schema == "acre-bench/1"' letter
+check_json "the letter is replaced" '.schema == "acre-bench/1"' letter
 bench ground --output -
 expect_rc 0
 expect_json '.schema == "acre-bench/1" and (.results | length > 0)'

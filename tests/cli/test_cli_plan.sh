@@ -152,8 +152,7 @@ check "the same plan" cmp one.csv again.csv
 plan "$plans/A.1048576.csv" --budget 0x100 --json
 expect_rc 0
 # shellcheck disable=SC2016 # $one is jq's
-check "no larger plan" jq -e --slurpfile one one.json \
-    '.results[0].bytes <= $one[0].results[0].bytes' "$out"
+check_json "no larger plan" '.results[0].bytes <= $one[0].results[0].bytes' "$out" --slurpfile one one.json
 
 # ---- plans of other solvers ----
 

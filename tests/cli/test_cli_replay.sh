@@ -85,9 +85,8 @@ replay "$trace" "$trace" --passes 4 --json
 expect_rc 0
 expect_json '[.results[].pass] == [1, 2, 3, 4, 1, 2, 3, 4]'
 # shellcheck disable=SC2016 # $alone is jq's
-check "each file begins with nothing" jq -e --slurpfile alone alone.json \
-    '[.results[] | select(.pass == 1) | .peak_reserved_bytes] | unique
-        == [$alone[0].results[0].peak_reserved_bytes]' "$out"
+check_json "each file begins with nothing" '[.results[] | select(.pass == 1) | .peak_reserved_bytes] | unique
+    == [$alone[0].results[0].peak_reserved_bytes]' "$out" --slurpfile alone alone.json
 # From the third pass on the pool holds all memory.
 expect_json '[.results[] | select(.pass >= 3) | .driver_calls.total] == [0, 0, 0, 0]'
 expect_json '[.results[] | select(.pass == 1) | .driver_calls.create] | all(. > 0)'

@@ -27,9 +27,9 @@ for table in by_tag by_pool by_stack; do
         def rows: map({id, peak_bytes, at_peak_bytes, at_peak_blocks, live_bytes, live_blocks, allocations});
         (\$a[0].$table | rows) == (\$b[0].$table | rows)"
 done
-check "all of the peak has a holder" jq -e '([.holders[][2]] | add) == .peak_bytes' report.json
-check "sizes sum up" jq -e '([.by_size[].allocations] | add) == .kinds.alloc' report.json
-check "a plan needs at least the peak" jq -e '.plan.bytes >= .plan.lower_bound_bytes and .plan.lower_bound_bytes >= .peak_bytes' report.json
+check_json "all of the peak has a holder" '([.holders[][2]] | add) == .peak_bytes' report.json
+check_json "sizes sum up" '([.by_size[].allocations] | add) == .kinds.alloc' report.json
+check_json "a plan needs at least the peak" '.plan.bytes >= .plan.lower_bound_bytes and .plan.lower_bound_bytes >= .peak_bytes' report.json
 
 # Without uPlot there is no page, but a message that says what to do.
 run "$acre" report program.trace

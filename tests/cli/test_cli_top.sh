@@ -17,7 +17,7 @@ ps() { run "$acre" ps --json --interval 0 "$@"; }
 # published PID: the files of a process.
 published() { find "$folder" -name "$1-*.stats" | wc -l; }
 # is_listed PID: whether acre ps lists the process.
-is_listed() { "$acre" ps --json --interval 0 | jq -e ".processes | any(.pid == $1)" >/dev/null; }
+is_listed() { "$acre" ps --json --interval 0 | jq -s -e ".[0].processes | any(.pid == $1)" >/dev/null; }
 
 # has_ended PID: whether a process is gone, or waits for its parent only.
 # shellcheck disable=SC2317 # wait_for calls it
