@@ -32,7 +32,7 @@ enum { ACRE__LINE = 64 };
  * free. */
 static inline void *acre__pool_lines(size_t bytes) {
     size_t whole = acre__round_up(bytes, ACRE__LINE);
-    void *lines = aligned_alloc(ACRE__LINE, whole);
+    void *lines = whole <= PTRDIFF_MAX ? aligned_alloc(ACRE__LINE, whole) : NULL;
     return lines ? memset(lines, 0, whole) : NULL;
 }
 
