@@ -63,7 +63,9 @@ def test_exit_by_exception(run_python):
 
 
 FORK = """
-import acre, os, sys
+import acre, os, sys, warnings
+# Python 3.12 and later warn of a fork with threads, such as those of the device.
+warnings.filterwarnings("ignore", ".* multi-threaded, use of fork", DeprecationWarning)
 device = acre.open("soft", soft_bytes=256 << 20)
 pool, vec, stream = device.pool(), device.vec("uint8"), device.stream()
 block = pool.alloc(1000); block.fill(3)
