@@ -24,15 +24,27 @@ start() {
 # ask WORD: what the program answers, in $answer.
 ask() {
     echo "$1" >&7
-    read -r -t 60 -u 8 answer || answer='no answer within a minute'
+    read -r -t 200 -u 8 answer || answer='no answer'
 }
 # tell WORD: the program does it.
 tell() {
     ask "$1"
     check "$1: $answer" test "$answer" = ok
 }
-# expect_still: no thread completes a round. A round takes about a millisecond.
+# sleeps PID: every thread of the process and of its children sleeps.
+# shellcheck disable=SC2317 # wait_for calls it
+sleeps() {
+    local pids stat
+    pids=$(pgrep -P "$1")
+    # shellcheck disable=SC2086 # process numbers
+    for stat in $(printf '/proc/%s/task/*/stat ' "$1" $pids); do
+        read -r stat 2>/dev/null <"$stat" || continue # it has ended
+        [[ ${stat##*)} == ' S '* ]] || return 1
+    done
+}
+# expect_still: no thread completes a round. A thread may be between its last call and the end of a round; then it waits.
 expect_still() {
+    wait_for sleeps $program
     ask rounds
     local before=$answer
     sleep 0.1
@@ -40,17 +52,7 @@ expect_still() {
     check "the program stands still at $before: $answer" test "$answer" = "$before"
 }
 # expect_moving: every thread completes rounds.
-expect_moving() {
-    ask rounds
-    local before=$answer i
-    for ((i = 0; i < 600; i++)); do
-        ask rounds
-        [ "$answer" -gt $((before + 40)) ] 2>/dev/null && break
-        case $answer in *[!0-9]*) break ;; esac
-        sleep 0.05
-    done
-    check "the program goes on after $before: $answer" test "$answer" -gt $((before + 40))
-}
+expect_moving() { tell move; }
 finish_program() {
     tell stop
     echo exit >&7
@@ -100,17 +102,17 @@ expect_err "^acre: process $program: it is suspended already; acre resume brings
 expect_still
 # Each kind of call waits.
 tell each
-sleep 0.1
+wait_for sleeps $program
 ask each
 check "no call has returned: $answer" test "$answer" = 0
 run "$acre" resume $program
 expect_rc 0
-for ((i = 0; i < 600; i++)); do
+# shellcheck disable=SC2317 # wait_for calls it
+have_returned() {
     ask each
-    [ "$answer" = all ] && break
-    sleep 0.05
-done
-check "all calls have returned: $answer" test "$answer" = all
+    [ "$answer" = all ]
+}
+wait_for have_returned
 run "$acre" resume $program
 expect_rc 2
 expect_err "^acre: process $program is not suspended\$"
@@ -237,7 +239,7 @@ run "$acre" suspend $program
 expect_rc 0
 tell each
 ask reset
-check "reset: $answer" test "$answer" != 'no answer within a minute'
+check "reset: $answer" test "$answer" != 'no answer'
 run "$acre" suspend $program
 expect_rc 2
 expect_err "^acre: process $program has no device open\$"

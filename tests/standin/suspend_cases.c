@@ -6,6 +6,7 @@
  * one line:
  *
  *   rounds   the rounds of all threads so far
+ *   move     waits until every thread has completed two more
  *   free     frees a block
  *   info     asks for the free memory
  *   chunk    creates 8 MiB with cuMemCreate, maps them and releases the handle; again: unmaps them
@@ -25,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cuda.h>
 
@@ -33,7 +35,6 @@
 enum { THREADS = 4, WORDS = 3 << 18, MIB = 1 << 20, KEPT_MIB = 24 };
 
 static CUcontext context;
-static _Atomic uint64_t rounds;
 static _Atomic int is_ending;
 static char *_Atomic failure; /* what has failed first */
 
@@ -61,6 +62,7 @@ struct worker {
     CUgraphExec exec;
     uint32_t *host;
     pthread_t thread;
+    _Atomic uint64_t rounds;
 };
 
 static int is_all(const uint32_t *words, size_t count, uint32_t value) {
@@ -119,7 +121,7 @@ static void *worker_run(void *user) {
     for (uint32_t i = 0; is_ok && !atomic_load(&is_ending); i++) {
         uint32_t value = worker->number << 24 | i;
         is_ok = worker_round(worker, value) && (i % 8 || worker_alloc(worker, ~value));
-        atomic_fetch_add(&rounds, 1);
+        atomic_fetch_add(&worker->rounds, 1);
     }
     return NULL;
 }
@@ -128,6 +130,25 @@ static void *worker_run(void *user) {
 
 static CUdeviceptr kept, spare;
 static struct worker workers[THREADS];
+
+static uint64_t all_rounds(void) {
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < THREADS; i++)
+        sum += atomic_load(&workers[i].rounds);
+    return sum;
+}
+
+/* Of two rounds, the second begins after this call. */
+static int do_move(void) {
+    uint64_t before[THREADS];
+    for (unsigned i = 0; i < THREADS; i++)
+        before[i] = atomic_load(&workers[i].rounds);
+    for (unsigned i = 0; i < THREADS && !failure; i++) {
+        while (atomic_load(&workers[i].rounds) < before[i] + 2 && !failure)
+            usleep(500);
+    }
+    return !failure;
+}
 
 static int do_free(void) {
     NEED(cuMemFree(spare));
@@ -377,9 +398,10 @@ static int obey(const char *line) {
     static const struct {
         const char *word;
         int (*run)(void);
-    } rows[] = {{"free", do_free},   {"info", do_info},     {"capture", do_capture},
-                {"block", do_block}, {"around", do_around}, {"stop", do_stop},
-                {"reset", do_reset}, {"each", each_start},  {"chunk", do_chunk}};
+    } rows[] = {{"move", do_move},       {"free", do_free},   {"info", do_info},
+                {"capture", do_capture}, {"block", do_block}, {"around", do_around},
+                {"stop", do_stop},       {"reset", do_reset}, {"each", each_start},
+                {"chunk", do_chunk}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(line, rows[i].word) == 0)
             return rows[i].run();
@@ -419,7 +441,7 @@ int main(void) {
         if (!is_ok || failure)
             puts(failure ? failure : "failed");
         else if (strcmp(line, "rounds") == 0)
-            printf("%llu\n", (unsigned long long)atomic_load(&rounds));
+            printf("%llu\n", (unsigned long long)all_rounds());
         else if (is_asked)
             puts(each_ask());
         else
