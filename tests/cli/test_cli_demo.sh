@@ -51,7 +51,7 @@ check "the picture is well-formed" \
     python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$picture"
 check "every wish is drawn there too" test "$(grep -c '</title></path>' "$picture")" -ge 50
 
-run "$no_gpu" "${smaller[@]}" "$acre" demo --json --output deep/er/page
+run "$no_gpu" "$smaller" "$acre" demo --json --output deep/er/page
 expect_rc 0
 check "a soft device has no bus id" sh -c "! grep -E '[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}' deep/er/page/index.html"
 expect_json '.device.bus_id == null'
@@ -117,7 +117,7 @@ expect_no_page full '^acre: cannot write full/index.html: No space left'
 expect_no_page taken_too '^acre: cannot write taken_too/plan.svg: '
 
 # Also with the seeded scheduler.
-run "$no_gpu" "${smaller[@]}" ACRE_SOFT_SEED=7 "$acre" demo --output seeded
+run "$no_gpu" "$smaller" ACRE_SOFT_SEED=7 "$acre" demo --output seeded
 expect_rc 0
 expect_out '^pool +ok '
 expect_out '^streams and events +ok '
@@ -131,7 +131,7 @@ expect_out '^copies +ok .* 4 MiB to the device'
 expect_out '^pool +ok '
 
 # Without virtual memory mapping, arrays grow by copying.
-run "$no_gpu" "${smaller[@]}" ACRE_VMM=no "$acre" demo --output plain
+run "$no_gpu" "$smaller" ACRE_VMM=no "$acre" demo --output plain
 expect_rc 0
 expect_out '^growing array +ok .*2 MiB to '
 expect_out '^pool +ok '

@@ -193,13 +193,15 @@ tool=$!
 exec 7>all.asks 8<all.answers
 ask "alloc $((16 * mib))" 'alloc 0'
 child=$("$acre" limit --json $tool | jq .processes[0].pid)
+# uses BYTES: acre limit says so.
+# shellcheck disable=SC2317 # wait_for calls it
+uses() {
+    run "$acre" limit --json $tool
+    [ "$(jq .used_bytes "$out")" -eq "$1" ]
+}
 # 16 MiB and a context of 40 MiB: 8 MiB are left.
 echo "$child:0:56" >nvml
-for _ in $(seq 100); do
-    run "$acre" limit --json $tool
-    [ "$(jq .used_bytes "$out")" -ne $((56 * mib)) ] || break
-    sleep 0.05
-done
+wait_for uses $((56 * mib))
 expect_json ".all and .used_bytes == $((56 * mib)) and .processes[0].other_bytes == $((40 * mib))"
 run "$acre" limit $tool
 expect_out '^ *[0-9]+ +56 MiB +40 MiB +limit_cases *$'
@@ -208,11 +210,7 @@ ask "alloc $((9 * mib))" 'alloc 2'
 ask "alloc $((8 * mib))" 'alloc 0'
 # It takes more than the limit allows: nothing is granted until enough was freed.
 echo "$child:0:80" >nvml
-for _ in $(seq 100); do
-    run "$acre" limit --json $tool
-    [ "$(jq .used_bytes "$out")" -ne $((80 * mib)) ] || break
-    sleep 0.05
-done
+wait_for uses $((80 * mib))
 ask 'alloc 1' 'alloc 2'
 exec 7>&-
 wait $tool

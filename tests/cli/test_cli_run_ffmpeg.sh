@@ -35,10 +35,7 @@ err=$work/killed.err
 "$acre" run --leaks -- ffmpeg "${quiet[@]}" "${device[@]}" -re -f lavfi -i testsrc=size=320x240:rate=10 \
     -vf format=nv12,hwupload_cuda,hwdownload,format=nv12 -progress progress.txt -f null - 2>"$err" &
 tool=$!
-for _ in $(seq 3000); do
-    ! grep -qs '^frame=[1-9]' progress.txt || break
-    sleep 0.02
-done
+wait_for grep -qs '^frame=[1-9]' progress.txt
 kill -KILL "$(pgrep -P "$tool")"
 wait "$tool"
 rc=$?

@@ -273,15 +273,8 @@ soft --leaks -- ./nonexistent
 expect_rc 127
 check "one line" test "$(wc -l <"$err")" -eq 1
 
-# wait_until COMMAND...: waits until it succeeds, for at most 100 s.
-wait_until() {
-    for _ in $(seq 10000); do
-        ! "$@" || return 0
-        sleep 0.01
-    done
-}
 # has_ended PID: a dead process may wait for its new parent.
-# shellcheck disable=SC2317 # wait_until and check call it
+# shellcheck disable=SC2317 # wait_for and check call it
 has_ended() {
     state=$(awk '{ print $3 }' "/proc/$1/stat" 2>/dev/null)
     [ "${state:-Z}" = Z ]
@@ -295,7 +288,7 @@ start_waiting() {
     rm -f "$out"
     "$acre" run --leaks -- "$cases" wait >"$out" 2>"$err" &
     tool=$!
-    wait_until grep -qs ready "$out"
+    wait_for grep -qs ready "$out"
 }
 
 # A signal to the tool goes to the program, whose handler and exit code count.
@@ -312,7 +305,7 @@ start_waiting
 child=$(pgrep -P "$tool")
 kill -KILL "$tool"
 wait "$tool" 2>/dev/null
-wait_until has_ended "$child"
+wait_for has_ended "$child"
 check "there was a program" test -n "$child"
 check "the program ended ($state)" has_ended "$child"
 

@@ -3,6 +3,7 @@
 # tests/api/test_stats_export.c tests running programs.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/publish.sh"
 cd "$work" || exit 2
 
 run "$no_gpu" "$small" ACRE_STATS=demo.stats "$acre" demo --device soft --output page
@@ -41,23 +42,21 @@ expect_json '.schema == "acre-stats/1" and (.is_running | not) and .pid > 0 and 
 expect_json '.rows_missing == 0 and .refreshed_ns >= .started_ns'
 
 # A running program, read until it exits.
-"$acre" bench pool --quick --device soft >/dev/null 2>&1 &
-idle=$!
-ACRE_STATS='running.%p' "$acre" bench pool --quick --device soft >/dev/null 2>&1 &
-pid=$!
-for _ in $(seq 200); do
-    [ -s "running.$pid" ] && break
-    sleep 0.05
-done
-run "$acre" stats "$idle"
+run "$acre" stats $$
 expect_rc 2
-expect_err "^acre: process $idle: "
-run "$acre" stats --watch 0.05 --json "$pid"
-if [ "$rc" -eq 0 ]; then # the program may have exited before
-    check "several documents, the last of them of a program that has gone" \
-        jq -s -e "length > 0 and all(.pid == $pid) and (.[-1].is_running | not)" "$out"
-fi
-wait "$pid" "$idle"
+expect_err "^acre: process $$: "
+publish running ACRE_STATS='running.%p' "$ACRE_BUILD/tests/api/top_cases"
+out=$work/watched err=$work/watched.err last="acre stats --watch"
+feed=${order_fd[running]} # its end ends the program
+"$acre" stats --watch 0.05 --json "$pid" >"$out" 2>"$err" {feed}>&- &
+watch=$!
+wait_for grep -q is_running "$out"
+close_program running
+wait "$watch"
+rc=$?
+expect_rc 0
+check "several documents, the last of them of a program that has gone" \
+    jq -s -e "length > 1 and all(.pid == $pid) and .[0].is_running and (.[-1].is_running | not)" "$out"
 run "$acre" stats "running.$pid"
 expect_rc 0
 expect_out '\(ended\)'

@@ -7,7 +7,7 @@ has_terminals || skip "there are no pseudo-terminals"
 
 # tty COLUMNS WORDS: runs the tool on a terminal of that width, without colour.
 tty() {
-    run "$no_gpu" "${smaller[@]}" TERM=xterm NO_COLOR=1 \
+    run "$no_gpu" "$smaller" TERM=xterm NO_COLOR=1 \
         script -qec "stty cols $1 rows 24; '$acre' $2" /dev/null
     # The line of progress is erased.
     sed 's/.*\r\x1b\[K//; s/\r$//' "$out" >"$out.plain"
@@ -45,11 +45,11 @@ expect_out '^FILE +b.csv$'
 expect_out '^LIVE +8 B$'
 
 # COLUMNS overrides the size of the terminal; it has no effect on a pipe.
-run "$no_gpu" "${smaller[@]}" TERM=xterm NO_COLOR=1 COLUMNS=50 \
+run "$no_gpu" "$smaller" TERM=xterm NO_COLOR=1 COLUMNS=50 \
     script -qec "stty cols 200; '$acre' info --device soft" /dev/null
 tr -d '\r' <"$out" >narrow
 check "COLUMNS counts" test "$(wc -l <narrow)" -gt 2
-run "$no_gpu" "${smaller[@]}" COLUMNS=50 "$acre" info --device soft
+run "$no_gpu" "$smaller" COLUMNS=50 "$acre" info --device soft
 check "one line a device" test "$(wc -l <"$out")" -eq 2
 expect_out 'vmm host-vmm fd-sharing managed$'
 
@@ -57,10 +57,7 @@ expect_out 'vmm host-vmm fd-sharing managed$'
 home=$(printf '\033[H\033[J')
 ACRE_STATS=s.stats "$acre" bench pool --quick --device soft >/dev/null 2>&1 &
 pid=$!
-for _ in $(seq 200); do
-    [ -s s.stats ] && break
-    sleep 0.05
-done
+wait_for test -s s.stats
 tty 80 'stats --watch 0.05 s.stats'
 expect_rc 0
 wait "$pid"

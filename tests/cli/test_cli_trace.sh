@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
 
-run "$no_gpu" "${smaller[@]}" ACRE_TRACE=demo.trace "$acre" demo --device soft --output page
+run "$no_gpu" "$smaller" ACRE_TRACE=demo.trace "$acre" demo --device soft --output page
 expect_rc 0
 check "a trace was written" test -s demo.trace
 
@@ -241,7 +241,7 @@ expect_rc 1
 expect_out '^damaged +at byte 69632: there is no block where one should begin; '
 # Damage at the first event of the last thread does not hide what other threads did before. A block
 # has 64 KiB, and a header of 64 bytes that begins with a magic number.
-run "$no_gpu" "${smaller[@]}" ACRE_TRACE=threads.trace "$acre" bench pool --quick --device soft --case cross-thread
+run "$no_gpu" "$smaller" ACRE_TRACE=threads.trace "$acre" bench pool --quick --device soft --case cross-thread
 expect_rc 0
 "$acre" trace --list threads.trace >threads.list
 block=$(($(stat -c %s threads.trace) - 65536))

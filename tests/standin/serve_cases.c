@@ -166,13 +166,13 @@ static int case_zero(void) {
 
 /* ---- threads ---- */
 
-enum { THREADS = 16, ROUNDS = 400, LIVE = 8 };
+enum { THREADS = 16, ROUNDS = 400, FEW_ROUNDS = 40, LIVE = 8 };
 
-static int churn(uint32_t seed) {
+static int churn(uint32_t seed, int count) {
     CUdeviceptr live[LIVE] = {0};
     size_t sizes[LIVE] = {0};
     NEED(cuCtxSetCurrent(context));
-    for (int i = 0; i < ROUNDS + LIVE; i++) {
+    for (int i = 0; i < count + LIVE; i++) {
         int at = i % LIVE;
         if (live[at]) {
             unsigned char first = 0, last = 0;
@@ -182,7 +182,7 @@ static int churn(uint32_t seed) {
             NEED(cuMemFree(live[at]));
             live[at] = 0;
         }
-        if (i >= ROUNDS)
+        if (i >= count)
             continue;
         sizes[at] = 1 + (seed * 7919u + (uint32_t)i * 104729u) % (256u << 10);
         NEED(cuMemAlloc(&live[at], sizes[at]));
@@ -193,14 +193,18 @@ static int churn(uint32_t seed) {
 }
 
 static void *churn_thread(void *seed) {
-    return churn((uint32_t)(uintptr_t)seed) ? NULL : seed;
+    return churn((uint32_t)(uintptr_t)seed, ROUNDS) ? NULL : seed;
 }
 
-static int case_threads(void) {
+static void *churn_briefly(void *seed) {
+    return churn((uint32_t)(uintptr_t)seed, FEW_ROUNDS) ? NULL : seed;
+}
+
+static int churn_in_threads(void *(*run)(void *)) {
     pthread_t threads[THREADS];
     int failed = 0;
     for (uintptr_t i = 0; i < THREADS; i++)
-        EXPECT(pthread_create(&threads[i], NULL, churn_thread, (void *)(i + 1)) == 0);
+        EXPECT(pthread_create(&threads[i], NULL, run, (void *)(i + 1)) == 0);
     for (int i = 0; i < THREADS; i++) {
         void *result;
         pthread_join(threads[i], &result);
@@ -208,6 +212,14 @@ static int case_threads(void) {
     }
     EXPECT(failed == 0);
     return 1;
+}
+
+static int case_threads(void) {
+    return churn_in_threads(churn_thread);
+}
+
+static int case_threads_brief(void) {
+    return churn_in_threads(churn_briefly);
 }
 
 /* Blocks outlive the thread that allocated them, and its cache. */
@@ -229,6 +241,8 @@ static int case_thread_exit(void) {
     return 1;
 }
 
+static _Atomic int churn_rounds;
+
 /* A program may end inside a callback of the driver, while other threads allocate. */
 static void end_here(void *nothing) {
     (void)nothing;
@@ -241,6 +255,7 @@ static void *churn_for_ever(void *nothing) {
         CUdeviceptr block;
         if (!cuMemAlloc(&block, 70000))
             (void)cuMemFree(block);
+        atomic_fetch_add(&churn_rounds, 1);
     }
     return nothing;
 }
@@ -250,9 +265,10 @@ static int case_callback_exit(void) {
     CUstream stream;
     NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     EXPECT(pthread_create(&thread, NULL, churn_for_ever, NULL) == 0);
-    usleep(10000);
+    while (atomic_load(&churn_rounds) < 10)
+        usleep(100);
     NEED(cuLaunchHostFunc(stream, end_here, NULL));
-    sleep(20);
+    sleep(200); /* end_here ends it */
     return 0;
 }
 
@@ -543,6 +559,7 @@ static int run(const char *name) {
                  {"retry", case_retry},
                  {"memops", case_memops},
                  {"threads", case_threads},
+                 {"threads-brief", case_threads_brief},
                  {"fork", case_fork},
                  {"capture", case_capture},
                  {"ipc", case_ipc},
