@@ -33,6 +33,18 @@ of_suite() {
     grep "^acre: suite $1[: ]" "$work/all.err" >"$err"
 }
 
+# expect_in_one_run EXPRESSION COMMAND...: of times that are in $out already, or in one of ten runs of the command. A
+# call that waits does so in every run; a machine that is busy delays some.
+expect_in_one_run() {
+    local expression=$1 i
+    shift
+    for ((i = 0; i < 10; i++)); do
+        ! jq -e "$expression" "$out" >/dev/null || break
+        run "$@"
+    done
+    expect_json "$expression"
+}
+
 of_suite ground
 expect_no_err
 expect_json 'all(.results[]; .value > 0)'
@@ -118,16 +130,15 @@ expect_json '.results[] | select(.case == "fill" and .who == "cudaMalloc+copy")
 expect_json '[.results[] | select(.case == "grow 2MiB with grow-ahead") | .who]
     == ["acre", "acre no ahead", "floor"]'
 expect_json '[.results[] | select(.case == "append 1MiB") | .who] == ["acre", "full-size block"]'
-# No call of acre waits for the 50 ms of another stream; the driver's free does.
-expect_json '.results[] | select(.case == "busy, longest call" and .who == "acre") | .value < 45'
-expect_json '.results[] | select(.case == "busy, longest call" and .who == "cudaMalloc+copy")
-    | .value > 25'
 check "the chart is well-formed" python3 -c \
     'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$work/growth.svg"
 check "every way has a curve in both panels" test \
     "$(grep -c '</title></polyline>' "$work/growth.svg")" -eq 14
 check "the chart needs nothing from outside" sh -c \
     "! grep -E '(src|href)=|url[(]|@import|<script|<link' '$work/growth.svg'"
+# No call of acre waits for the 50 ms of another stream; the driver's free does.
+expect_in_one_run '[.results[] | select(.case == "busy, longest call")] | map({(.who): .value}) | add
+    | .acre < 45 and ."cudaMalloc+copy" > 25' "$no_gpu" "$acre" bench grow --device soft --quick --json
 if ! is_sanitized; then
     run "$no_gpu" "$acre" bench grow --device soft --quick
     expect_rc 0
@@ -198,7 +209,8 @@ for what in '64 streams' '16 pools'; do
 done
 expect_json '[.results[] | select(.case == "trim of 80000 blocks") | .who, .unit] == ["acre", "s"]'
 # No call of acre waits for the 50 ms of another stream.
-expect_json '[.results[] | select(.case == "busy") | .who, .unit, .value < 45] == ["acre", "ms", true]'
+expect_in_one_run '[.results[] | select(.case == "busy") | .who, .unit, .value < 45] == ["acre", "ms", true]' \
+    "$no_gpu" ACRE_SOFT_BYTES=64MiB "$acre" bench pool --device soft --quick --json
 if ! is_sanitized; then
     run "$no_gpu" "$acre" bench pool --device soft --quick
     expect_rc 0

@@ -196,7 +196,7 @@ child=$("$acre" limit --json $tool | jq .processes[0].pid)
 # uses BYTES: acre limit says so.
 # shellcheck disable=SC2317 # wait_for calls it
 uses() {
-    run "$acre" limit --json $tool
+    run "$acre" limit --json "$tool"
     [ "$(jq .used_bytes "$out")" -eq "$1" ]
 }
 # 16 MiB and a context of 40 MiB: 8 MiB are left.

@@ -120,7 +120,7 @@ expect_json '.used_bytes >= 50331648'
 run "$acre" limit $tool 16MiB
 # shellcheck disable=SC2317 # wait_for calls it
 is_back() {
-    run "$acre" limit --json $tool
+    run "$acre" limit --json "$tool"
     jq -e '.limit_bytes == 16777216 and .used_bytes <= 16777216' "$out" >/dev/null
 }
 wait_for is_back
