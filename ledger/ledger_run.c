@@ -238,8 +238,10 @@ void acre__ledger_say(const char *format, ...) {
 /* Runs after the exit handlers of the program and of its libraries, which may free memory. */
 static void run_at_exit(int code, void *nothing) {
     (void)nothing;
-    /* Then the tool reports. A signal handler that exits may have interrupted the ledger. */
-    if (!acre__ledger_is_free() || !acre__record_is_free() || !acre__ledger_has_stderr()) {
+    /* Then the tool reports. A signal handler that exits may have interrupted the ledger, or a call
+     * of the driver inside malloc, which the report uses. */
+    if (acre__ledger_caller().call || !acre__ledger_is_free() || !acre__record_is_free() ||
+        !acre__ledger_has_stderr()) {
         acre__record_leave();
         return;
     }

@@ -156,6 +156,15 @@ static int in_signal(void) {
             (void)MemFree(block);
 }
 
+/* A signal handler that exits, inside a call of the driver. */
+static int in_call(void) {
+    FIND(alloc_fn, MemAlloc, "cuMemAlloc_v2");
+    if (!use())
+        return 0;
+    signal(SIGSEGV, on_alarm);
+    return MemAlloc((address_t *)16, 4096) == 0;
+}
+
 /* A plug-in that finds the driver itself, and the C library's dlsym before any other. */
 static int in_plugin(void) {
     void *plugin = dlopen("libdeep_plugin.so", RTLD_NOW | RTLD_DEEPBIND);
@@ -359,6 +368,7 @@ int main(int count, char **ways) {
                 {"stderr", without_stderr, RTLD_LOCAL},
                 {"init-fails", init_fails, RTLD_LOCAL},
                 {"signal", in_signal, RTLD_LOCAL},
+                {"signal-in-call", in_call, RTLD_LOCAL},
                 {"nothing", by_nothing, RTLD_GLOBAL}};
     int failed = 0;
     for (int i = 1; i < count; i++) {
