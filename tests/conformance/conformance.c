@@ -322,6 +322,8 @@ static int run(const struct options *options) {
             status = run_group(options, groups[i], &lines);
     if (status == NO_DRIVER && require != NULL && strcmp(require, "1") == 0)
         status = 2;
+    if (status == NO_DRIVER)
+        puts("skipped: no driver, or no device");
     if (status == NO_START)
         status = 2;
     if (status == 0)
