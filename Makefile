@@ -49,7 +49,7 @@ test: ## build and run the tests of one preset, but those that run compilers: ma
 test-all: ## all tests of every preset
 	@scripts/deps $(call needs,$(PRESETS)) test
 	@scripts/deps page browser || echo "Continuing without pages of acre report, or a browser for their tests."
-	@scripts/deps numba || echo "Continuing without Numba's own tests."
+	@scripts/deps programs || echo "Continuing without ffmpeg and Numba's own tests."
 	@scripts/run-tests --all $(PRESETS) -- $(ARGS)
 
 bench: all ## measure

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 2
 if is_sanitized || ! ffmpeg -hide_banner -hwaccels 2>/dev/null | grep -x cuda >/dev/null; then
-    skip "needs ffmpeg with CUDA and a build without sanitizers"
+    skip "needs ffmpeg with CUDA (scripts/deps programs) and a build without sanitizers"
 fi
 quiet=(-hide_banner -loglevel error -nostdin -y)
 source=(-f lavfi -i testsrc=size=320x240:rate=10:duration=2)
