@@ -82,10 +82,9 @@ c++ -std=c++17 "${strict[@]}" "${cflags[@]}" "$tmp/stranger.cpp" "${libs[@]}" -o
 LD_LIBRARY_PATH=$lib_dir "$tmp/plain_cpp"
 
 echo "each header by itself:"
-for header in "$prefix"/include/*.h "$prefix"/include/acre/*.h; do
-    "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c "$header"
-    c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ "$header"
-done
+headers=("$prefix"/include/*.h "$prefix"/include/acre/*.h)
+"$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c "${headers[@]}"
+c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ "${headers[@]}"
 
 echo "find_package:"
 version=$(ask --modversion acre)

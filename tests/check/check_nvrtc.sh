@@ -8,6 +8,8 @@ set -euo pipefail
 source_dir=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
+# shellcheck source-path=SCRIPTDIR/../..
+. "$source_dir/tests/support/beside.sh"
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$ACRE_BUILD/CMakeCache.txt"; }
 nvcc=$(cached ACRE_NVCC)
 library=
@@ -49,20 +51,22 @@ KERNEL
 
 # compile FILE HEADER FOLDER ARCHITECTURE [OPTION...]
 compile() {
-    local file=$1 header=$2
-    sed "s/HEADER/\"$header\"/" "$tmp/$file.cu" >"$tmp/now.cu"
+    local file=$1 header=$2 now
+    now=$(mktemp -p "$tmp" --suffix=.cu)
+    sed "s/HEADER/\"$header\"/" "$tmp/$file.cu" >"$now"
     shift 2
     echo "check_nvrtc: $file with $header for $2"
-    "$tmp/compile" "$1" "$tmp/now.cu" "${@:2}"
+    "$tmp/compile" "$1" "$now" "${@:2}"
 }
 mkdir "$tmp/one"
 cp "$ACRE_BUILD/include/acre_heap_rtc.h" "$tmp/one/"
-compile plain acre_heap.h "$source_dir/include" sm_75
-compile plain acre_heap_rtc.h "$tmp/one" sm_120
-compile plain acre_heap_rtc.h "$tmp/one" sm_90 -DACRE_HEAP_DEBUG
-compile dropin acre_heap_rtc.h "$tmp/one" sm_90 -std=c++17
+beside compile plain acre_heap.h "$source_dir/include" sm_75
+beside compile plain acre_heap_rtc.h "$tmp/one" sm_120
+beside compile plain acre_heap_rtc.h "$tmp/one" sm_90 -DACRE_HEAP_DEBUG
+beside compile dropin acre_heap_rtc.h "$tmp/one" sm_90 -std=c++17
 
 # nvcc: host code keeps its own new and delete.
 sed 's/HEADER/<acre_heap.h>/' "$tmp/dropin.cu" >"$tmp/now.cu"
 echo 'int main() { int *p = new int(3); delete p; return 0; }' >>"$tmp/now.cu"
-"$nvcc" -std=c++17 -arch=sm_90 -I"$source_dir/include" -c "$tmp/now.cu" -o "$tmp/now.o"
+beside "$nvcc" -std=c++17 -arch=sm_90 -I"$source_dir/include" -c "$tmp/now.cu" -o "$tmp/now.o"
+beside_ends

@@ -45,20 +45,27 @@ FORMS
 sed 's/ => .*//' forms | sed -E -f "$source_dir/scripts/rename-0.2.sed" >forms.new
 sed 's/.* => //' forms | diff - forms.new
 
-count=0
-for program in examples/*.c; do
-    out=$tmp/$(basename "$program" .c)
+# shellcheck source-path=SCRIPTDIR/../..
+. "$source_dir/tests/support/beside.sh"
+# build_and_run PROGRAM
+build_and_run() {
+    local program=$1 out=$tmp/$(basename "$1" .c)
     "$cc" -std=gnu11 -O1 -Wall -Wextra -Werror -I "$source_dir/include" "$program" -L "$ACRE_BUILD" \
         -lacre -pthread -Wl,-rpath,"$ACRE_BUILD" -o "$out"
     ACRE_DEVICE=soft "$out" >"$out.txt" 2>&1 || { echo "$program failed:"; cat "$out.txt"; exit 1; }
+}
+count=0
+for program in examples/*.c; do
+    beside build_and_run "$program"
     count=$((count + 1))
 done
 kernels=0
 for program in examples/*.cu; do
     if grep -q "^ACRE_NVCC_WORKS:[A-Z]*=TRUE" "$ACRE_BUILD/CMakeCache.txt" &&
         ! cmp -s "$program" "before/${program#examples/}"; then
-        "$nvcc" -std=c++17 -I "$source_dir/include" -c "$program" -o /dev/null
+        beside "$nvcc" -std=c++17 -arch=sm_90 -I "$source_dir/include" -ptx "$program" -o "$tmp/$kernels.ptx"
         kernels=$((kernels + 1))
     fi
 done
+beside_ends
 echo "check_rename: $count programs converted, built and run; $kernels with kernels compiled"

@@ -71,13 +71,15 @@ if echo '#include "acre/acre.hpp"' | g++ -std=c++14 -x c++ -Iinclude -fsyntax-on
 fi
 
 echo "$(wc -l <"$commands") commands"
+# shellcheck source-path=SCRIPTDIR/../..
+. "$source/tests/support/beside.sh"
 run() {
-    read -ra words <<<"$1"
-    "${words[@]}" || {
-        echo "failed: $1"
+    "$@" || {
+        echo "failed: $*"
         return 1
     }
 }
-export -f run
-# xargs exits with 123 if a command failed.
-tr '\n' '\0' <"$commands" | xargs -0 -I '{}' -P "$(nproc)" bash -c 'run "{}"'
+while read -ra words; do
+    beside run "${words[@]}"
+done <"$commands"
+beside_ends
