@@ -33,6 +33,15 @@ if(ACRE_SANITIZE)
     list(APPEND pytest_environment LD_PRELOAD=${runtime})
 endif()
 
+# The C++ part of the fake torch. It contains nothing of acre, so that it needs no sanitizer.
+include(cmake/cxx.cmake)
+if(CMAKE_CXX_COMPILER)
+    add_library(fake_c10 SHARED python/tests/fake_torch/fake_core.cpp)
+    set_target_properties(fake_c10 PROPERTIES OUTPUT_NAME c10 CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/fake_torch)
+    target_include_directories(fake_c10 PRIVATE python/tests/fake_torch/include)
+endif()
+
 file(GLOB python_tests CONFIGURE_DEPENDS python/tests/test_*.py)
 foreach(test IN LISTS python_tests)
     cmake_path(GET test STEM name)
