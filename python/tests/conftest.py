@@ -61,7 +61,7 @@ def run_python():
         if cuda:
             soft = os.path.join(os.environ["ACRE_BUILD"], "soft")
             whole.update(LD_LIBRARY_PATH=soft, ACRE_DEVICE="cuda")
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=whole, timeout=120)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=whole, timeout=250)
         assert done.returncode == rc, done.stdout + done.stderr
         return done.stdout + done.stderr
 

@@ -363,7 +363,7 @@ print("end", flush=True)
 @pytest.mark.parametrize("what", ["exit", "fork"])
 def test_cupy_exit_with_live_blocks_is_clean(way, what):
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, FAKES, way, what], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", CHILD, FAKES, way, what], capture_output=True, text=True, check=False, timeout=250
     )
     assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
     assert "Traceback" not in done.stderr
@@ -373,7 +373,7 @@ def test_cupy_missing_library_says_what_to_do():
     done = subprocess.run(
         [sys.executable, "-c", CHILD, FAKES, "c", "exit"],
         env={**os.environ, "ACRE_CUPY_LIBRARY": "/nowhere/libacre_cupy.so"},
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=250,
     )  # fmt: skip
     assert done.returncode == 1
     assert "ACRE_CUPY_LIBRARY" in done.stderr

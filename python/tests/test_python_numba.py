@@ -223,7 +223,7 @@ def test_numba_environment_chooses_the_plug_in_and_exit_is_clean():
     done = subprocess.run(
         [sys.executable, "-c", CHILD, FAKES],
         env={**os.environ, "NUMBA_CUDA_MEMORY_MANAGER": "acre.numba"},
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=250,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "acre.numba\n"), done.stderr
     assert "Traceback" not in done.stderr

@@ -305,7 +305,7 @@ def test_memory_is_shared_with_another_process(device, tmp_path, kind):
     path = str(tmp_path / "share")
     with acre.Share(memory, path, importers=2) as share:
         arguments = [path, str(os.getpid()), str(memory.nbytes)]
-        subprocess.run([sys.executable, "-c", IMPORTER, *arguments], check=True, timeout=120)
+        subprocess.run([sys.executable, "-c", IMPORTER, *arguments], check=True, timeout=250)
         with pytest.raises(acre.Error) as caught:
             memory.close() if kind == "vec" else memory.free()
         assert caught.value.status == c.ACRE_E_BUSY

@@ -15,7 +15,7 @@ ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ.get("ACRE_BUILD", ROOT / "build"))
 DRIVER = BUILD / "soft" / "libcuda.so.1"
 COMPILER = shutil.which("c++") or shutil.which("g++")
-SECONDS = 120
+SECONDS = 250
 
 _folder = None
 

@@ -10,7 +10,7 @@ cases=$ACRE_BUILD/tests/standin/limit_cases
 examples=$ACRE_BUILD/examples/cuda
 mib=1048576
 
-limited() { run timeout 60 "$acre" run --device soft --limit 64MiB "$@"; }
+limited() { run timeout 200 "$acre" run --device soft --limit 64MiB "$@"; }
 
 # ---- counting, refusing, and what the program sees ----
 
@@ -69,7 +69,7 @@ limited -- "$cases" race
 expect_rc 0
 expect_out '^race: ok$'
 for lag in 0 20ms; do
-    run ACRE_SOFT_LAG=$lag timeout 60 "$acre" run --device soft --limit 64MiB -- "$cases" async
+    run ACRE_SOFT_LAG=$lag timeout 200 "$acre" run --device soft --limit 64MiB -- "$cases" async
     expect_rc 0
     expect_out '^async: ok$'
 done

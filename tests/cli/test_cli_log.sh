@@ -79,13 +79,13 @@ check "12 calls" test "$(wc -l <"$out")" -eq 12
 
 # A pipe: without a reader it is refused at once, and a reader that ends does not end the program.
 mkfifo "$work/pipe"
-run "$no_gpu" ACRE_LOG="$work/pipe" timeout 20 "$leak"
+run "$no_gpu" ACRE_LOG="$work/pipe" timeout 200 "$leak"
 expect_rc 2
 expect_err "^acre_open: ACRE_LOG is '.*pipe': No such device or address; expected stderr or a file"
 exec 9<>"$work/pipe" # does not wait for a writer
 head -c 1 <&9 >/dev/null &
 exec 9>&-
-run "$no_gpu" ACRE_DEBUG=1 ACRE_LOG="$work/pipe:debug" timeout 20 "$leak"
+run "$no_gpu" ACRE_DEBUG=1 ACRE_LOG="$work/pipe:debug" timeout 200 "$leak"
 expect_rc 0
 wait
 

@@ -102,7 +102,7 @@ done
 
 limited=$ACRE_BUILD/tests/standin/limit_cases
 for name in race kill; do
-    run timeout 60 "$acre" run --device cuda --limit 64MiB -- "$limited" $name
+    run timeout 200 "$acre" run --device cuda --limit 64MiB -- "$limited" $name
     expect_rc 0
     expect_out "^$name: ok\$"
 done
@@ -136,7 +136,7 @@ first=0
 for name in life served idle threads-brief capture reset own; do
     first=$((first + 1))
     for nth in $(seq $first 7 98); do
-        run ACRE_SOFT_BYTES=512MiB timeout 20 "$acre" run --device cuda -- env "ACRE_FAULT=*:$nth:once" "$cases" $name
+        run ACRE_SOFT_BYTES=512MiB timeout 200 "$acre" run --device cuda -- env "ACRE_FAULT=*:$nth:once" "$cases" $name
         check "$name, call $nth fails: exit code $rc" test "$rc" -le 1
     done
 done

@@ -113,6 +113,6 @@ expect_out '^wrapper::in_lambda\(acre_device\*\)::\{lambda\(unsigned .* in libwr
 long=_Z1fSt4pairIiiE
 for level in $(seq 0 28); do long+=S_IS${level}_S${level}_E; done
 objcopy --redefine-sym "work=$long" "$work/libwrapper.so" "$work/liblong.so"
-run timeout 20 "$acre" symbolize "$work/liblong.so+0x$(printf '%x' $((16#$(nm -D "$work/libwrapper.so" | awk '$3 == "work" { print $1 }') + 8)))"
+run timeout 200 "$acre" symbolize "$work/liblong.so+0x$(printf '%x' $((16#$(nm -D "$work/libwrapper.so" | awk '$3 == "work" { print $1 }') + 8)))"
 expect_rc 0
 finish

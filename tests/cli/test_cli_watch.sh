@@ -126,7 +126,7 @@ check "the program's file is its own" test "$(cat own)" = own
 run "$acre" run --device cuda -- "$ways" stderr
 check "the program's file is its own" test "$(cat own)" = own
 for i in $(seq 12); do
-    run timeout 20 "$acre" run --watch --leaks --errors -- "$ways" signal
+    run timeout 200 "$acre" run --watch --leaks --errors -- "$ways" signal
     check "exit in a signal handler, $i: $rc" test $rc -eq 7
 done
 # The signal may have interrupted malloc, so the tool reports.
@@ -183,7 +183,7 @@ check "no stack is walked" test "$(grep -c 'called from' "$err")" -eq 0
 # No hook waits for the dynamic linker, which is in a constructor here.
 for gate in audit preload; do
     run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" \
-        timeout 20 "$acre" run --watch --gate=$gate --leaks --stats -- "$ways" constructor
+        timeout 200 "$acre" run --watch --gate=$gate --leaks --stats -- "$ways" constructor
     expect_rc 0
     expect_out '^constructor: ok$'
     expect_err '^  device +2 +2 +0 +1 MiB +0 bytes$'
@@ -227,7 +227,7 @@ expect_err '^ +1 MiB +1\.6 %  the driver itself$'
 
 # Under a limit, the lines say what is left of it. Before, only the card's free memory.
 for gate in audit preload; do
-    run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" ACRE_SOFT_BYTES=1GiB timeout 60 \
+    run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" ACRE_SOFT_BYTES=1GiB timeout 200 \
         "$acre" run --device cuda --gate=$gate --limit 64MiB --leaks -- "$ways" oom
     expect_rc 1
     expect_out '^oom: ok$'
@@ -235,7 +235,7 @@ for gate in audit preload; do
     expect_err "^acre: limit 64 MiB: this process has [34][0-9] MiB, others have 0 bytes, 2[0-9] MiB left; 'acre limit [0-9]+ SIZE' "
     check "no guess" test "$(grep -c 'a limit applies' "$err")" -eq 0
 done
-run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" ACRE_SOFT_BYTES=1GiB timeout 60 \
+run LD_LIBRARY_PATH="$ACRE_BUILD/soft:$ACRE_BUILD/tests/standin" ACRE_SOFT_BYTES=1GiB timeout 200 \
     "$acre" run --device cuda --limit 64MiB --limit-each --leaks -- "$ways" oom
 expect_err "^acre: limit 64 MiB for each process: this process has [34][0-9] MiB, 2[0-9] MiB left; 'acre limit "
 

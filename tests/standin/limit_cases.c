@@ -572,6 +572,15 @@ static void do_race(void) {
     all_is_free();
 }
 
+static void wait_for_slot(pid_t child) {
+    for (int i = 0;; i = (i + 1) % LIMIT_SLOTS) {
+        if (atomic_load(&file->slots[i].pid) == child)
+            return;
+        if (i == 0)
+            usleep(1000);
+    }
+}
+
 /* Kills processes at random times, in the middle of anything. */
 static void do_kill(void) {
     pthread_t checker;
@@ -581,17 +590,19 @@ static void do_kill(void) {
     pid_t children[2] = {start("race-endless", "1"), start("race-endless", "2")};
     for (int i = 0; i < RACE_KILLS; i++) {
         int which = i % 2;
+        wait_for_slot(children[which]); /* it uses CUDA */
         usleep((useconds_t)(20000 + rand_r(&seed) % 100000));
         NEED(kill(children[which], SIGKILL) == 0);
         NEED(waitpid(children[which], NULL, 0) == children[which]);
         children[which] = start("race-endless", "3");
     }
-    for (int i = 0; i < 2; i++) {
+    while (atomic_load(&check_most) == 0)
+        usleep(1000);
+    for (int i = 0; i < 2; i++) { /* the second child stays a zombie */
+        siginfo_t info;
         NEED(kill(children[i], SIGKILL) == 0);
-        if (i == 0)
-            NEED(waitpid(children[i], NULL, 0) == children[i]);
+        NEED(waitid(P_PID, (id_t)children[i], &info, WEXITED | (i ? WNOWAIT : 0)) == 0);
     }
-    usleep(100000); /* the second child stays a zombie */
     check_end(checker);
     if (is_served())
         all_is_free();
@@ -680,7 +691,7 @@ static void do_async(void) {
  */
 static void do_locked(void) {
     NEED(!pthread_mutex_lock(&file->lock));
-    NEED(system("timeout 10 true") == 0);
+    NEED(system("timeout 100 true") == 0);
     NEED(!pthread_mutex_unlock(&file->lock));
 }
 
