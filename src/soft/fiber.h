@@ -7,27 +7,22 @@
 #ifndef ACRE_SOFT_FIBER_H
 #define ACRE_SOFT_FIBER_H
 
-#include <ucontext.h>
-
+#include "soft/coroutine.h"
 #include "soft/sched.h"
 
 struct acre__thread;
 
 struct fiber {
-    ucontext_t context;
+    struct coroutine coroutine;
     struct acre__vthread work;
     struct acre__thread *thread;
-    char *stack;
     int is_done, is_waiting;
-    void *sanitizer; /* TSan's fiber, or ASan's fake stack while it is not running */
 };
 
 /* Creates a fiber. Returns 0 when out of memory. In both cases the caller calls acre__fiber_free,
  * which also frees a partly created fiber. */
 int acre__fiber_make(struct fiber *fiber, const struct acre__vthread *work);
 void acre__fiber_free(struct fiber *fiber);
-/* Marks the calling thread as the one that enters fibers. */
-void acre__fibers_begin(void);
 /* Runs a fiber until it switches back. */
 void acre__fiber_enter(struct fiber *fiber);
 

@@ -104,7 +104,6 @@ enum acre__sched_end acre__sched_run(uint64_t seed, const struct acre__vthread *
     while (made < count && acre__fiber_make(&sched.fibers[made], &threads[made]))
         made++;
     if (made == count) {
-        acre__fibers_begin();
         acre__soft.random = seed;
         sched.tries = 0;
         int is_first = acre__fiber_hooks_begin();
