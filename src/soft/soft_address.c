@@ -14,6 +14,9 @@
 
 /* More addresses than any machine has for one process. The limit keeps sums from overflowing. */
 #define SOFT_WINDOW_MOST ((uint64_t)1 << 47)
+/* Alignments up to this one cost as many addresses in every run, wherever the system maps a
+ * window. */
+#define SOFT_WINDOW_ALIGNMENT ((uint64_t)64 << 20)
 
 struct soft_interval {
     struct acre__node node; /* key: first address */
@@ -81,7 +84,7 @@ static int window_make(uint64_t bytes, uint64_t at_least) {
     for (;; bytes /= 2) {
         if (bytes < at_least)
             bytes = at_least;
-        void *mapped = mmap(NULL, bytes + SOFT_CHUNK_BYTES, PROT_NONE,
+        void *mapped = mmap(NULL, bytes + SOFT_WINDOW_ALIGNMENT, PROT_NONE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (mapped == MAP_FAILED) {
             if (bytes == at_least)
@@ -89,12 +92,12 @@ static int window_make(uint64_t bytes, uint64_t at_least) {
             continue;
         }
         struct soft_interval *window = interval_add(
-            &acre__soft.windows, (uint64_t)(uintptr_t)mapped, bytes + SOFT_CHUNK_BYTES);
+            &acre__soft.windows, (uint64_t)(uintptr_t)mapped, bytes + SOFT_WINDOW_ALIGNMENT);
         if (!window) {
-            munmap(mapped, bytes + SOFT_CHUNK_BYTES);
+            munmap(mapped, bytes + SOFT_WINDOW_ALIGNMENT);
             return 0;
         }
-        uint64_t first = acre__round_up((uintptr_t)mapped, SOFT_CHUNK_BYTES);
+        uint64_t first = acre__round_up((uintptr_t)mapped, SOFT_WINDOW_ALIGNMENT);
         acre__soft_address_give(first, bytes - bytes % SOFT_CHUNK_BYTES);
         return 1;
     }

@@ -121,7 +121,7 @@ static int invalidate_same(struct soft_stream *stream, void *user) {
     return 1;
 }
 
-CUresult acre__soft_capture_event(const struct CUevent_st *event) {
+CUresult acre__soft_capture_event(const struct soft_event *event) {
     uint64_t capture_id = event->marker ? event->marker->capture_id : 0;
     if (!capture_id)
         return CUDA_SUCCESS;
@@ -139,7 +139,7 @@ static int join_one(struct soft_stream *stream, void *user) {
     return 1;
 }
 
-CUresult acre__soft_capture_wait(struct soft_stream *stream, const struct CUevent_st *event,
+CUresult acre__soft_capture_wait(struct soft_stream *stream, const struct soft_event *event,
                                  int *is_captured) {
     CUresult result = acre__soft_capture_submit(stream, is_captured);
     if (result || !event->marker)

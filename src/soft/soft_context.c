@@ -17,6 +17,7 @@
 #include "soft/soft_clock.h"
 #include "soft/soft_context.h"
 #include "soft/soft_enter.h"
+#include "soft/soft_event.h"
 #include "soft/soft_graph.h"
 #include "soft/soft_object.h"
 #include "soft/soft_op.h"
@@ -67,13 +68,10 @@ static void context_free_ranges(const struct CUctx_st *ctx) {
 static void context_free_events(const struct CUctx_st *ctx) {
     struct acre__node *node = acre__tree_first(&acre__soft.events);
     while (node) {
-        struct CUevent_st *event = acre__tree_entry(node, struct CUevent_st, node);
+        struct soft_event *event = acre__tree_entry(node, struct soft_event, node);
         node = acre__tree_next(&acre__soft.events, node);
-        if (event->ctx == ctx) {
-            acre__tree_remove(&acre__soft.events, &event->node);
-            acre__soft_marker_drop(event->marker);
-            free(event);
-        }
+        if (event->ctx == ctx)
+            acre__soft_event_free(event);
     }
 }
 

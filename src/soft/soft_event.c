@@ -16,6 +16,29 @@
 #include "soft/soft_stream.h"
 #include "soft/soft_thread.h"
 
+/* Returns a new event: the one that was destroyed last, if there is one. */
+static struct soft_event *event_take(void) {
+    struct soft_event *event = acre__soft.free_events;
+    if (event)
+        acre__soft.free_events = event->next_free;
+    else if ((event = calloc(1, sizeof *event)))
+        event->node.key = SOFT_EVENT_HANDLES + SOFT_HANDLE_STEP * acre__soft.event_handles++;
+    return event;
+}
+
+static struct soft_event *event_find(CUevent handle) {
+    return acre__tree_entry(acre__tree_find(&acre__soft.events, (uintptr_t)handle),
+                            struct soft_event, node);
+}
+
+void acre__soft_event_free(struct soft_event *event) {
+    acre__tree_remove(&acre__soft.events, &event->node);
+    acre__soft_marker_drop(event->marker);
+    event->marker = NULL;
+    event->next_free = acre__soft.free_events;
+    acre__soft.free_events = event;
+}
+
 CUresult acre__soft_cuEventCreate(CUevent *event_out, unsigned flags) {
     struct soft_device *device;
     CUresult result = acre__soft_enter(&device);
@@ -25,40 +48,39 @@ CUresult acre__soft_cuEventCreate(CUevent *event_out, unsigned flags) {
     if (!event_out || flags & ~known ||
         (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    struct CUevent_st *event = calloc(1, sizeof *event);
+    struct soft_event *event = event_take();
     if (!event)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    event->node.key = (uint64_t)(uintptr_t)event;
     event->ctx = acre__soft_ctx_now();
     event->flags = flags;
     acre__tree_insert(&acre__soft.events, &event->node);
-    *event_out = event;
+    *event_out = (CUevent)(uintptr_t)event->node.key;
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
 /* Enters and checks that the event exists. Needs no current context. */
-static CUresult event_enter(CUevent event) {
+static CUresult event_enter(CUevent handle, struct soft_event **out) {
     CUresult result = acre__soft_enter_bare();
     if (result)
         return result;
-    if (!event || !acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)event))
+    const struct soft_event *event = *out = event_find(handle);
+    if (!event)
         return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
     CUresult lost = event->ctx->is_ending ? CUDA_ERROR_CONTEXT_IS_DESTROYED : event->ctx->lost;
     return lost ? acre__soft_leave(lost) : CUDA_SUCCESS;
 }
 
-CUresult acre__soft_cuEventDestroy(CUevent event) {
-    CUresult result = event_enter(event);
+CUresult acre__soft_cuEventDestroy(CUevent handle) {
+    struct soft_event *event;
+    CUresult result = event_enter(handle, &event);
     if (result)
         return result;
-    acre__tree_remove(&acre__soft.events, &event->node);
-    acre__soft_marker_drop(event->marker);
-    free(event);
+    acre__soft_event_free(event);
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
 /* Makes the event refer to `marker`. */
-static void event_set(CUevent event, struct soft_marker *marker) {
+static void event_set(struct soft_event *event, struct soft_marker *marker) {
     acre__soft_marker_drop(event->marker);
     event->marker = marker;
 }
@@ -74,8 +96,8 @@ static CUresult event_later(CUevent event, enum soft_op_kind kind, struct soft_s
 }
 
 CUresult acre__soft_event_launch(const struct soft_op *node, struct soft_stream *stream) {
-    CUevent event = node->event;
-    if (!acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)event))
+    struct soft_event *event = event_find(node->event);
+    if (!event)
         return CUDA_ERROR_INVALID_VALUE;
     if (node->kind == SOFT_WAIT) {
         if (event->marker && event->marker->capture_id)
@@ -93,14 +115,15 @@ CUresult acre__soft_event_launch(const struct soft_op *node, struct soft_stream 
     return result;
 }
 
-CUresult acre__soft_cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
+CUresult acre__soft_cuEventRecordWithFlags(CUevent handle, CUstream on, unsigned flags) {
+    struct soft_event *event;
     struct soft_stream *stream;
-    CUresult result = event_enter(event);
+    CUresult result = event_enter(handle, &event);
     if (result)
         return result;
     if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = acre__soft_stream_locate(handle, &stream)))
+    if ((result = acre__soft_stream_locate(on, &stream)))
         return acre__soft_leave(result);
     if (stream->ctx != event->ctx)
         return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
@@ -108,7 +131,7 @@ CUresult acre__soft_cuEventRecordWithFlags(CUevent event, CUstream handle, unsig
     if ((result = acre__soft_capture_submit(stream, &is_captured)))
         return acre__soft_leave(result);
     if (flags) /* the event changes only when the graph is launched */
-        return acre__soft_leave(is_captured ? event_later(event, SOFT_RECORD, stream)
+        return acre__soft_leave(is_captured ? event_later(handle, SOFT_RECORD, stream)
                                             : CUDA_ERROR_ILLEGAL_STATE);
     struct soft_marker *marker = acre__soft_marker_make();
     if (!marker)
@@ -128,8 +151,9 @@ CUresult acre__soft_cuEventRecord(CUevent event, CUstream handle) {
     return acre__soft_cuEventRecordWithFlags(event, handle, CU_EVENT_RECORD_DEFAULT);
 }
 
-CUresult acre__soft_cuCtxRecordEvent(CUcontext ctx, CUevent event) {
-    CUresult result = event_enter(event);
+CUresult acre__soft_cuCtxRecordEvent(CUcontext ctx, CUevent handle) {
+    struct soft_event *event;
+    CUresult result = event_enter(handle, &event);
     if (result)
         return result;
     if (ctx && ctx != event->ctx)
@@ -156,8 +180,9 @@ CUresult acre__soft_cuCtxRecordEvent(CUcontext ctx, CUevent event) {
     return acre__soft_leave(result);
 }
 
-CUresult acre__soft_cuEventQuery(CUevent event) {
-    CUresult result = event_enter(event);
+CUresult acre__soft_cuEventQuery(CUevent handle) {
+    struct soft_event *event;
+    CUresult result = event_enter(handle, &event);
     if (result)
         return result;
     if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
@@ -171,8 +196,9 @@ CUresult acre__soft_cuEventQuery(CUevent event) {
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
-CUresult acre__soft_cuEventSynchronize(CUevent event) {
-    CUresult result = event_enter(event);
+CUresult acre__soft_cuEventSynchronize(CUevent handle) {
+    struct soft_event *event;
+    CUresult result = event_enter(handle, &event);
     if (result)
         return result;
     if ((result = acre__soft_capture_event(event)) || (result = acre__soft_capture_refuse()))
@@ -182,19 +208,20 @@ CUresult acre__soft_cuEventSynchronize(CUevent event) {
     return acre__soft_leave(result);
 }
 
-CUresult acre__soft_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
+CUresult acre__soft_cuStreamWaitEvent(CUstream waiter, CUevent handle, unsigned flags) {
+    struct soft_event *event;
     struct soft_stream *stream;
-    CUresult result = event_enter(event);
+    CUresult result = event_enter(handle, &event);
     if (result)
         return result;
     if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = acre__soft_stream_locate(handle, &stream)))
+    if ((result = acre__soft_stream_locate(waiter, &stream)))
         return acre__soft_leave(result);
     int is_captured = 0;
     if (flags && stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
         result = acre__soft_capture_submit(stream, &is_captured);
-        return acre__soft_leave(result ? result : event_later(event, SOFT_WAIT, stream));
+        return acre__soft_leave(result ? result : event_later(handle, SOFT_WAIT, stream));
     }
     if ((result = acre__soft_capture_wait(stream, event, &is_captured)))
         return acre__soft_leave(result);
@@ -205,13 +232,13 @@ CUresult acre__soft_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned f
     return acre__soft_leave(acre__soft_wait_for(stream, event->marker));
 }
 
-CUresult acre__soft_cuEventElapsedTime(float *ms_out, CUevent start, CUevent end) {
-    CUresult result = event_enter(start);
+CUresult acre__soft_cuEventElapsedTime(float *ms_out, CUevent from, CUevent to) {
+    struct soft_event *start;
+    CUresult result = event_enter(from, &start);
     if (result)
         return result;
-    if (!acre__tree_find(&acre__soft.events, (uint64_t)(uintptr_t)end))
-        return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
-    if (!ms_out || !start->marker || !end->marker ||
+    const struct soft_event *end = event_find(to);
+    if (!end || !ms_out || !start->marker || !end->marker ||
         (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
         return acre__soft_leave(CUDA_ERROR_INVALID_HANDLE);
     if (!start->marker->done || !end->marker->done)

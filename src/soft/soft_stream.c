@@ -56,6 +56,12 @@ static void stream_leave_capture(struct soft_stream *stream) {
         acre__soft_graph_free(graph);
 }
 
+void acre__soft_stream_handle_give(struct soft_stream_handle *handle) {
+    handle->stream = NULL;
+    handle->next_free = acre__soft.free_streams;
+    acre__soft.free_streams = handle;
+}
+
 /* Frees the stream and drops its queued operations. An event whose recording is dropped counts as
  * done, because streams of other devices may wait for it. */
 void acre__soft_stream_free(struct soft_stream *stream) {
@@ -72,11 +78,8 @@ void acre__soft_stream_free(struct soft_stream *stream) {
     }
     if (stream->capture)
         stream_leave_capture(stream);
-    if (stream->handle) {
-        stream->handle->stream = NULL;
-        stream->handle->next_free = acre__soft.free_streams;
-        acre__soft.free_streams = stream->handle;
-    }
+    if (stream->handle)
+        acre__soft_stream_handle_give(stream->handle);
     acre__soft_clock_slot_give(stream);
     acre__soft_past_free(&stream->past);
     free(stream);
@@ -123,11 +126,13 @@ static CUresult stream_of_current(CUstream handle, struct soft_stream **out) {
 CUresult acre__soft_stream_locate(CUstream handle, struct soft_stream **out) {
     if (handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
         return stream_of_current(handle, out);
-    if (!acre__tree_find(&acre__soft.stream_handles, (uint64_t)(uintptr_t)handle) ||
-        !handle->stream)
+    const struct soft_stream_handle *found =
+        acre__tree_entry(acre__tree_find(&acre__soft.stream_handles, (uintptr_t)handle),
+                         struct soft_stream_handle, node);
+    if (!found || !found->stream)
         return CUDA_ERROR_INVALID_HANDLE; /* the real driver may crash here */
-    *out = handle->stream;
-    const struct CUctx_st *ctx = handle->stream->ctx;
+    *out = found->stream;
+    const struct CUctx_st *ctx = (*out)->ctx;
     return ctx->is_ending ? CUDA_ERROR_CONTEXT_IS_DESTROYED : ctx->lost;
 }
 

@@ -13,6 +13,8 @@ CUresult acre__soft_stream_find(CUstream handle, struct soft_stream **out);
 
 CUresult acre__soft_stream_make(struct CUctx_st *ctx, unsigned flags, struct soft_stream **out);
 void acre__soft_stream_free(struct soft_stream *stream);
+/* Makes a handle that belongs to no stream any more free for the next stream. */
+void acre__soft_stream_handle_give(struct soft_stream_handle *handle);
 /* Frees the stream if it was destroyed, is empty and nobody waits for it. */
 void acre__soft_stream_free_if_over(struct soft_stream *stream);
 /* Ends the stream's part in its capture. Operations that it recorded stay in the graph. */

@@ -17,24 +17,18 @@
 #include "soft/soft_stream.h"
 #include "soft/soft_thread.h"
 
-struct stream_handle {
-    struct acre__node node; /* key: address of the handle */
-    struct CUstream_st handle;
-};
-
 /* Returns a handle for a new stream: the one that was released last, if there is one. */
-static struct CUstream_st *stream_handle_take(void) {
-    struct CUstream_st *handle = acre__soft.free_streams;
+static struct soft_stream_handle *stream_handle_take(void) {
+    struct soft_stream_handle *handle = acre__soft.free_streams;
     if (handle) {
         acre__soft.free_streams = handle->next_free;
         return handle;
     }
-    struct stream_handle *made = calloc(1, sizeof *made);
-    if (!made)
+    if (!(handle = calloc(1, sizeof *handle)))
         return NULL;
-    made->node.key = (uint64_t)(uintptr_t)&made->handle;
-    acre__tree_insert(&acre__soft.stream_handles, &made->node);
-    return &made->handle;
+    handle->node.key = SOFT_STREAM_HANDLES + SOFT_HANDLE_STEP * acre__soft.stream_handles.count;
+    acre__tree_insert(&acre__soft.stream_handles, &handle->node);
+    return handle;
 }
 
 CUresult acre__soft_cuStreamCreateWithPriority(CUstream *stream_out, unsigned flags, int priority) {
@@ -44,19 +38,18 @@ CUresult acre__soft_cuStreamCreateWithPriority(CUstream *stream_out, unsigned fl
         return result;
     if (!stream_out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
         return acre__soft_leave(CUDA_ERROR_INVALID_VALUE);
-    struct CUstream_st *handle = stream_handle_take();
+    struct soft_stream_handle *handle = stream_handle_take();
     if (!handle)
         return acre__soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     struct soft_stream *stream;
     if ((result = acre__soft_stream_make(acre__soft_ctx_now(), flags, &stream))) {
-        handle->next_free = acre__soft.free_streams;
-        acre__soft.free_streams = handle;
+        acre__soft_stream_handle_give(handle);
         return acre__soft_leave(result);
     }
     stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
     stream->handle = handle;
     handle->stream = stream;
-    *stream_out = handle;
+    *stream_out = (CUstream)(uintptr_t)handle->node.key;
     return acre__soft_leave(CUDA_SUCCESS);
 }
 
@@ -75,9 +68,7 @@ CUresult acre__soft_cuStreamDestroy(CUstream handle) {
     if (result)
         return result;
     stream->is_destroyed = 1;
-    handle->stream = NULL;
-    handle->next_free = acre__soft.free_streams;
-    acre__soft.free_streams = handle;
+    acre__soft_stream_handle_give(stream->handle);
     stream->handle = NULL;
     acre__soft_stream_free_if_over(stream);
     acre__soft_graph_memory_settle();

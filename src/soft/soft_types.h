@@ -246,8 +246,8 @@ struct soft_op {
 };
 
 struct soft_stream {
-    struct soft_stream *next;   /* in the context's list of streams */
-    struct CUstream_st *handle; /* NULL: internal, a default stream, or destroyed */
+    struct soft_stream *next;          /* in the context's list of streams */
+    struct soft_stream_handle *handle; /* NULL: internal, a default stream, or destroyed */
     struct CUctx_st *ctx;
     int device;
     uint64_t thread; /* whose default stream this is; 0: none */
@@ -273,15 +273,24 @@ struct soft_stream {
     int capture_is_fork; /* joined by a wait, and not waited for again since its last step */
 };
 
-/* The target of a CUstream. The next create after a destroy reuses it, as the real driver does, so
- * programs that keep stale handles fail here, too. */
-struct CUstream_st {
-    struct CUstream_st *next_free;
+/* Handles of streams and events point nowhere: they are the same numbers in every run, so that with
+ * a seed whatever hashes them does the same. */
+#define SOFT_STREAM_HANDLES ((uint64_t)0x5ace << 32) /* far from what programs allocate */
+#define SOFT_EVENT_HANDLES ((uint64_t)0x5acf << 32)
+#define SOFT_HANDLE_STEP ((uint64_t)256)
+
+/* A CUstream. The next create after a destroy reuses it, as the real driver does, so programs that
+ * keep stale handles fail here, too. */
+struct soft_stream_handle {
+    struct acre__node node; /* key: the CUstream */
+    struct soft_stream_handle *next_free;
     struct soft_stream *stream; /* NULL while free */
 };
 
-struct CUevent_st {
-    struct acre__node node; /* key: own address */
+/* A CUevent, reused as a CUstream is. */
+struct soft_event {
+    struct acre__node node; /* key: the CUevent */
+    struct soft_event *next_free;
     struct CUctx_st *ctx;
     unsigned flags;
     struct soft_marker *marker; /* of the last recording, or NULL */
@@ -429,8 +438,10 @@ struct soft_state {
     struct acre__tree files;                     /* chunks with their own memfd, by inode */
     struct acre__tree pools, segments;           /* see soft_pool_types.h */
     int is_past_kept; /* a pool has allocated, so streams and markers record their past */
-    struct CUstream_st *free_streams;
-    struct acre__tree stream_handles; /* all CUstream_st ever created (soft_stream_api.c) */
+    struct soft_stream_handle *free_streams;
+    struct acre__tree stream_handles; /* all ever created (soft_stream_api.c) */
+    struct soft_event *free_events;   /* not in `events` */
+    uint64_t event_handles;           /* all ever created */
     unsigned captures;                /* number of streams being captured */
     /* workers */
     pthread_t *workers;

@@ -3,6 +3,7 @@
 #include "soft_fixture.h"
 
 #include "soft/soft_pool_types.h"
+#include "soft/soft_stream.h"
 
 #define BLOCK (64 * KIB)
 
@@ -50,8 +51,10 @@ static uint64_t used(CUmemoryPool pool) {
 /* Returns 1 if the stream has done all queued work, without a query that the host would count as a
  * sync. */
 static int is_through(CUstream stream) {
+    struct soft_stream *found;
     acre__lock_take(&acre__soft.lock);
-    int is_it = stream->stream->completed == stream->stream->submitted;
+    assert_ok(acre__soft_stream_locate(stream, &found));
+    int is_it = found->completed == found->submitted;
     acre__lock_give(&acre__soft.lock);
     return is_it;
 }
@@ -401,9 +404,11 @@ SOFT_TEST_BARE(pool_free_that_is_never_reached_counts_as_done) {
     CUstream stream = soft_stream(0);
     CUdeviceptr at = take(pool, BLOCK, stream);
     give(at, stream);
+    struct soft_stream *found;
     acre__lock_take(&acre__soft.lock);
+    assert_ok(acre__soft_stream_locate(stream, &found));
     acre__soft_lose(&acre__soft.devices[0].ctx, CUDA_ERROR_LAUNCH_FAILED);
-    int is_queued = stream->stream->head != NULL;
+    int is_queued = found->head != NULL;
     acre__lock_give(&acre__soft.lock);
     assert_true(is_queued);
     assert_ok(drv->cuDevicePrimaryCtxRelease(0));

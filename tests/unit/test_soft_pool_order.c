@@ -5,6 +5,7 @@
 
 #include "soft/soft_op.h"
 #include "soft/soft_pool_types.h"
+#include "soft/soft_stream.h"
 
 #define BLOCK ((size_t)4096)
 
@@ -68,10 +69,12 @@ static void order(CUstream before, CUstream after) {
 static void let_run(CUstream stream) {
     int device;
     uint64_t left = 1;
+    struct soft_stream *found;
     while (left) {
         assert_ok(drv->cuCtxGetDevice(&device));
         acre__lock_take(&acre__soft.lock);
-        left = stream->stream->submitted - stream->stream->completed;
+        assert_ok(acre__soft_stream_locate(stream, &found));
+        left = found->submitted - found->completed;
         acre__lock_give(&acre__soft.lock);
     }
 }
