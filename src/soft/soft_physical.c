@@ -6,6 +6,7 @@
  * their own memfd. Freeing a chunk punches a hole, so the system gets the memory back and later
  * reads return zeros. Guarded by acre__soft.lock. No operation may run during an export, because
  * the chunk's bytes move. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -336,6 +337,25 @@ CUresult acre__soft_backing_from_fd(int fd, struct soft_backing **out) {
 
 CUresult acre__soft_backing_from_pool_fd(int fd, struct soft_backing **out) {
     return backing_from_fd(fd, "p", out);
+}
+
+/* Does not look for the end of what has memory: that takes a step per page, far beyond `bytes`. */
+size_t acre__soft_backing_run(const struct soft_backing *backing, size_t offset, size_t bytes,
+                              int *is_zero) {
+    const struct soft_device *device = &acre__soft.devices[backing->device];
+    *is_zero = 0;
+    int fd = backing->fd;
+    off_t at = (off_t)offset;
+    if (fd < 0 && device->fd >= 0 && backing->alias == device->alias + backing->file_offset) {
+        fd = device->fd;
+        at += (off_t)backing->file_offset;
+    }
+    off_t end = fd < 0 ? -1 : lseek(fd, at, SEEK_DATA);
+    if (end == at)
+        end += SOFT_RUN_BYTES;
+    else
+        *is_zero = fd >= 0 && (end > at || errno == ENXIO);
+    return end > at && (size_t)(end - at) < bytes ? (size_t)(end - at) : bytes;
 }
 
 void acre__soft_backing_keep(struct soft_backing *backing) {

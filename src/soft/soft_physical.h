@@ -4,6 +4,8 @@
 
 #include "soft/soft_types.h"
 
+enum { SOFT_RUN_BYTES = 64 << 10 }; /* a multiple of every page size */
+
 /* Creates the device's file, once. */
 CUresult acre__soft_device_start(struct soft_device *device);
 /* Frees the device's file. Nothing may use it any more. */
@@ -32,6 +34,11 @@ CUresult acre__soft_backing_to_fd(struct soft_backing *backing);
 CUresult acre__soft_backing_from_fd(int fd, struct soft_backing **out);
 /* Does what acre__soft_backing_from_fd does, for the memory of a pool. */
 CUresult acre__soft_backing_from_pool_fd(int fd, struct soft_backing **out);
+/* Looks at the bytes from `offset` on. *is_zero is 1 if the first have no memory and read as zeros;
+ * returns how many, at most `bytes`. Else returns how many to copy before the next look. Needs a
+ * reference, not the lock. */
+size_t acre__soft_backing_run(const struct soft_backing *backing, size_t offset, size_t bytes,
+                              int *is_zero);
 void acre__soft_backing_keep(struct soft_backing *backing);
 void acre__soft_backing_drop(struct soft_backing *backing);
 

@@ -6,6 +6,7 @@
  * while bytes are copied; references keep the chunks alive, and acre__soft.running counts the
  * operation. */
 #include <string.h>
+#include <sys/mman.h>
 
 #include "soft/soft_clock.h"
 #include "soft/soft_physical.h"
@@ -43,7 +44,22 @@ static void walker_pass(struct walker *w, size_t bytes) {
     }
 }
 
+/* Fills with zeros. Whole pages of a device's file return to the system, and the next access reads
+ * zeros: that takes less time than to write them, and no memory. */
+static void fill_zero(char *at, size_t bytes) {
+    size_t head = -(uintptr_t)at % SOFT_RUN_BYTES, whole = bytes < head ? 0 : bytes - head;
+    whole -= whole % SOFT_RUN_BYTES;
+    if (!whole || madvise(at + head, whole, MADV_REMOVE))
+        head = bytes, whole = 0;
+    memset(at, 0, head);
+    memset(at + head + whole, 0, bytes - head - whole);
+}
+
 static void fill_bytes(char *at, size_t bytes, size_t phase, unsigned value, unsigned value_bytes) {
+    if (!value) {
+        fill_zero(at, bytes);
+        return;
+    }
     if (value_bytes == 1) {
         memset(at, (int)value, bytes);
         return;
@@ -62,7 +78,14 @@ static void run_row(struct walker *to, struct walker *from, size_t width,
         char *target = walker_here(to, &here);
         if (from) {
             const char *source = walker_here(from, &here);
-            memmove(target, source, here);
+            int is_zero = 0;
+            if (!from->raw && here >= SOFT_RUN_BYTES)
+                here = acre__soft_backing_run(from->piece->backing,
+                                              from->piece->offset + from->done, here, &is_zero);
+            if (is_zero)
+                fill_zero(target, here);
+            else
+                memmove(target, source, here);
             walker_pass(from, here);
         } else {
             fill_bytes(target, here, done, op->value, op->value_bytes);
