@@ -466,9 +466,7 @@ API_TEST(suspended_memory_without_wait_is_refused_beside_memory_with_wait) {
                                 {.device = device, .o = &o, .call = wait_small}};
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&waiters[i].thread, NULL, waiter_run, &waiters[i]), 0);
-    for (int i = 0; i < 200 && !(waiters[0].is_done && waiters[1].is_done); i++)
-        sleep_ms(5);
-    int is_refused = waiters[0].is_done && waiters[1].is_done;
+    int is_refused = becomes_true(&waiters[0].is_done) && becomes_true(&waiters[1].is_done);
     api_ok(acre_resume(b));
     api_ok(acre_resume(c));
     api_ok(acre_resume(a));

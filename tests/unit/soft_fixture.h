@@ -157,6 +157,16 @@ static inline void soft_sleep_ms(int ms) {
         (condition);                                                                               \
     })
 
+/* Returns how many threads wait for streams of device 0. */
+static inline unsigned soft_waiters(void) {
+    unsigned count = 0;
+    acre__lock_take(&acre__soft.lock);
+    for (const struct soft_stream *at = acre__soft.devices[0].ctx.streams; at; at = at->next)
+        count += at->waiters;
+    acre__lock_give(&acre__soft.lock);
+    return count;
+}
+
 /* Blocks the stream it is queued on until the test opens it or SOFT_PATIENCE_MS pass. */
 struct soft_gate {
     _Atomic int is_reached, is_open, is_passed;

@@ -217,13 +217,13 @@ static void hostile_try_open(struct owner *owner, const struct lie *lie) {
     acre_import *import = (acre_import *)owner;
     owner->lie = lie;
     size_t fds = open_fds();
-    expect_refused(acre_import_open(owner->device, path, API_WAIT(2000), &import), lie);
+    expect_refused(acre_import_open(owner->device, path, API_WAIT(60000), &import), lie);
     assert_null(import);
     acre_device_stats stats = api_stats(owner->device);
     assert_int_equal(stats.imports + stats.limbo_count, 0);
     assert_int_equal(stats.chunks, 2); /* the owner's own */
     size_t left = open_fds();
-    for (int i = 0; i < 2000 && left > fds; i++) { /* the owner's thread closes late */
+    for (int i = 0; i < 60000 && left > fds; i++) { /* the owner's thread closes late */
         struct timespec nap = {.tv_nsec = 1000000};
         nanosleep(&nap, NULL);
         left = open_fds();
@@ -251,7 +251,7 @@ TEST(hostile_owner_leaves_an_import_as_it_was) {
         if (!lie_is_possible(&lies[i]))
             continue;
         owner.lie = &lies[i];
-        api_ok(acre_import_open(owner.device, path, API_WAIT(2000), &import));
+        api_ok(acre_import_open(owner.device, path, API_WAIT(60000), &import));
         acre_import_info before = info_of(import);
         assert_true(has(owner.device, before.data, 2 * UNIT, 1));
         expect_refused(acre_import_refresh(import, NULL), &lies[i]);

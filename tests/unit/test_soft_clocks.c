@@ -525,7 +525,7 @@ SOFT_TEST_BARE(clocks_join_stream_destroyed_under_the_wait) {
     soft_gate_put(&gate, one);
     fill(at, one);
     assert_int_equal(pthread_create(&thread, NULL, sync_in_thread, one), 0);
-    soft_sleep_ms(50);
+    assert_true(soft_eventually(soft_waiters() == 1));
     assert_ok(drv->cuStreamDestroy(one));
     soft_gate_open(&gate);
     pthread_join(thread, &failed);

@@ -109,17 +109,26 @@ SOFT_TEST(events_destroyed_while_waited_for_still_hold) {
 struct waiting {
     CUevent event;
     CUresult result;
-    _Atomic int has_begun, is_over;
+    _Atomic int is_over;
 };
 
 static void *wait_in_thread(void *argument) {
     struct waiting *waiting = argument;
     waiting->result = drv->cuCtxPushCurrent(soft_ctx[0]);
-    atomic_store(&waiting->has_begun, 1);
     if (!waiting->result)
         waiting->result = drv->cuEventSynchronize(waiting->event);
     atomic_store(&waiting->is_over, 1);
     return NULL;
+}
+
+/* Returns who holds the last recording of an event; a thread that waits for it does. */
+static unsigned marker_refs(CUevent event) {
+    acre__lock_take(&acre__soft.lock);
+    const struct soft_event *found = acre__tree_entry(
+        acre__tree_find(&acre__soft.events, (uintptr_t)event), struct soft_event, node);
+    unsigned refs = (unsigned)found->marker->refs;
+    acre__lock_give(&acre__soft.lock);
+    return refs;
 }
 
 SOFT_TEST(events_destroyed_under_waiting_thread_wake_it_in_time) {
@@ -129,9 +138,9 @@ SOFT_TEST(events_destroyed_under_waiting_thread_wake_it_in_time) {
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     soft_gate_put(&gate, stream);
     assert_ok(drv->cuEventRecord(waiting.event, stream));
+    unsigned refs = marker_refs(waiting.event);
     assert_int_equal(pthread_create(&thread, NULL, wait_in_thread, &waiting), 0);
-    assert_true(soft_eventually(atomic_load(&waiting.has_begun)));
-    soft_sleep_ms(20);
+    assert_true(soft_eventually(marker_refs(waiting.event) > refs));
     assert_ok(drv->cuEventDestroy(waiting.event));
     soft_sleep_ms(20);
     assert_false(atomic_load(&waiting.is_over));

@@ -340,15 +340,7 @@ SOFT_TEST(streams_destroyed_under_waiting_threads_wakes_them) {
         waiting[i] = (struct waiting){stream, CUDA_SUCCESS, 0};
         assert_int_equal(pthread_create(&threads[i], NULL, wait_in_thread, &waiting[i]), 0);
     }
-    acre__lock_take(&acre__soft.lock);
-    unsigned waiters = acre__soft.devices[0].ctx.streams->waiters;
-    acre__lock_give(&acre__soft.lock);
-    while (waiters < WAITERS) {
-        soft_sleep_ms(1);
-        acre__lock_take(&acre__soft.lock);
-        waiters = acre__soft.devices[0].ctx.streams->waiters;
-        acre__lock_give(&acre__soft.lock);
-    }
+    assert_true(soft_eventually(soft_waiters() == WAITERS));
     assert_ok(drv->cuStreamDestroy(stream));
     soft_sleep_ms(10);
     for (int i = 0; i < WAITERS; i++)
