@@ -14,7 +14,7 @@ record=${2:-$source_dir/tests/abi/libacre.abi}
 include=${3:-$source_dir/include}
 
 skip() {
-    echo "check_abi: skipped: $1"
+    echo "skipped: $1"
     exit 77
 }
 [ -f "$record" ] || skip "there is no $(basename "$record"): \`make abi\` writes it"

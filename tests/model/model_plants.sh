@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
-# Checks that a model test can fail. The script plants bugs in a copy of the sources, one at a time,
-# and links test_<what>_model with the copy. The model must find each bug within a few operations.
-# test_<what>_plants.sh sets `what` and sources this file.
+# Checks that a model test can fail: test_<what>_model must find each bug that a patch of
+# tests/plants/<what>_*.patch plants in a copy of the sources. test_<what>_plants.sh sets `what` and sources
+# this file.
 #
-# Each tests/plants/<what>_*.patch changes one file of src. The script compiles only that file again.
-# The linker takes its object before the library, so it replaces the original one.
+# The line `Seed:` of a patch is the seed with which the model finds the bug. The seed determines each step of
+# the threads and of the device (src/soft/sched.h), so that the model finds it again on any machine, after as
+# many operations. A change of the library or of the model changes the steps. If the model does not find a bug
+# any more, look for another seed, which is written to the patch:
+#
+#   bash tests/model/test_<what>_plants.sh --search [PLANT...]
+#
+# A bug that no seed finds needs a better model.
 set -euo pipefail
 : "${what:?}"
 
@@ -13,10 +19,11 @@ build=${ACRE_BUILD:-$source/build}
 cache=$build/CMakeCache.txt
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-seeds=${seeds:-1} # tried in order
-ops=100000
+ops=${ops:-1}        # the model ends after the seed's world, or after this many operations of it
+most=${most:-2000}   # seeds that --search tries
+patience=120         # seconds: a planted bug may make the model loop. A run takes less than one.
 
-if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_DEBUG:BOOL=\(ON\|1\|TRUE\)\|^ACRE_COVERAGE:BOOL=ON' "$cache"; then
+if grep -q '^ACRE_SANITIZE:[A-Z]*=.\|^ACRE_\(DEBUG\|COVERAGE\):BOOL=\(ON\|1\|TRUE\)' "$cache"; then
     echo "skipped: the test compiles the model with its own flags; one build without sanitizers suffices"
     exit 77
 fi
@@ -24,55 +31,113 @@ if ! command -v patch >/dev/null; then
     echo "skipped: patch is not installed"
     exit 77
 fi
-compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$cache")
-flags=(-std=gnu11 -O1 -g -pthread -D_GNU_SOURCE -DACRE_TEST_POINTS=1 -ftls-model=initial-exec)
-
+value() { sed -n "s/^$1:[A-Z]*=//p" "$cache"; }
+compiler=$(value CMAKE_C_COMPILER)
 # CMake's paths of cmocka, which the compiler may not search by default.
-cmocka_include=$(sed -n 's/^ACRE_CMOCKA_INCLUDE:[A-Z]*=//p' "$cache")
-cmocka_library=$(sed -n 's/^ACRE_CMOCKA_LIBRARY:[A-Z]*=//p' "$cache")
+cmocka_include=$(value ACRE_CMOCKA_INCLUDE)
+cmocka_library=$(value ACRE_CMOCKA_LIBRARY)
+
+# object SOURCE OBJECT: compiles a file with the headers of the copy.
+object() {
+    "$compiler" -std=gnu11 -O0 -pthread -D_GNU_SOURCE -DACRE_TEST_POINTS=1 -DACRE_FEW_ROUNDS=1 \
+        -ftls-model=initial-exec -I"$tmp/src" -I"$tmp/include" -I"$source/tests" \
+        -idirafter "$cmocka_include" -c "$1" -o "$2"
+}
+# link PROGRAM OBJECT...: the linker takes the objects before the library, and so in place of the library's.
+link() {
+    local program=$1
+    shift
+    "$compiler" -pthread -o "$program" "$@" "$tmp/schedule.o" "$build/libacre_test.a" "$cmocka_library"
+}
+# run PROGRAM SEED: succeeds if the model finds nothing.
+run() {
+    ACRE_TEST_SEED=$2 ACRE_TEST_OPS=$ops timeout "$patience" "$1" >"$tmp/output" 2>&1
+}
+# Prints the model's report for the seed; fails if there is none in the output.
+report() {
+    grep -m 1 "ACRE_TEST_SEED=$1[:)]" "$tmp/output"
+}
 
 cp -r "$source/src" "$source/include" "$tmp"
-"$compiler" "${flags[@]}" -I"$tmp/src" -I"$tmp/include" -I"$source/tests" -idirafter "$cmocka_include" -c \
-    "$source/tests/model/test_${what}_model.c" -o "$tmp/model.o"
-link() {
-    "$compiler" "${flags[@]}" -o "$tmp/model" "$tmp/model.o" "$@" "$build/libacre_test.a" \
-        "$cmocka_library"
-}
-# Runs the model with each seed; fails as soon as the model fails.
-run() {
-    local seed
-    for seed in $seeds; do
-        ACRE_TEST_SEED=$seed ACRE_TEST_OPS=$ops timeout 60 "$tmp/model" >"$tmp/output" 2>&1 || return
-    done
-}
+model=$source/tests/model/test_${what}_model.c
+object "$source/tests/model/schedule.c" "$tmp/schedule.o"
+object "$model" "$tmp/model.o"
+link "$tmp/plain" "$tmp/model.o"
 
-# test_<what>_model finds nothing in the unchanged sources. A few operations show that this also holds
-# for the build of this script.
-rc=0
-link
-if ! seeds=1 ops=5000 run; then
-    echo "plants: the model fails without a planted bug:"
-    cat "$tmp/output"
-    exit 1
-fi
-for plant in "$source"/tests/plants/"$what"_*.patch; do
-    name=$(basename "$plant" .patch)
-    file=$(sed -n 's|^+++ b/||p' "$plant")
-    cp "$source/$file" "$tmp/$file"
-    if ! patch -s -d "$tmp" -p1 <"$plant"; then
-        echo "plants: $name no longer applies to the sources"
+# plant PATCH: makes the program $tmp/planted.
+plant() {
+    local file
+    file=$(sed -n 's|^+++ b/||p' "$1")
+    if ! patch -s -d "$tmp" -p1 <"$1"; then
+        echo "plants: $(basename "$1") no longer applies to the sources"
         exit 1
     fi
-    "$compiler" "${flags[@]}" -I"$tmp/src" -I"$tmp/include" -c "$tmp/$file" -o "$tmp/planted.o"
+    case $file in
+    *.c)
+        object "$tmp/$file" "$tmp/planted.o"
+        link "$tmp/planted" "$tmp/model.o" "$tmp/planted.o"
+        ;;
+    *) # a header, whose code is the model's
+        object "$model" "$tmp/planted.o"
+        link "$tmp/planted" "$tmp/planted.o"
+        ;;
+    esac
     cp "$source/$file" "$tmp/$file"
-    link "$tmp/planted.o"
-    if run; then
-        echo "plants: the model does not find $name"
-        rc=1
-    elif ! grep 'ACRE_TEST_SEED=[0-9]*: after' "$tmp/output" | sed "s/^/$name: /"; then
-        echo "plants: $name ends the program without the model's report:"
+}
+
+# search PATCH NAME: writes to the patch the first seed with which the model reports its bug.
+search() {
+    local seed
+    for ((seed = 1; seed <= most; seed++)); do
+        if ! run "$tmp/planted" "$seed" && report "$seed" | sed "s/^/$2: /"; then
+            sed -i -e '/^Seed: /d' -e "0,/^--- /s//Seed: $seed\n&/" "$1"
+            return
+        fi
+    done
+    echo "plants: no seed up to $most finds $2"
+    return 1
+}
+
+# check PATCH NAME: the stored seed finds the bug, and nothing without the bug.
+check() {
+    local seed found status=0
+    seed=$(sed -n 's/^Seed: //p' "$1")
+    run "$tmp/planted" "$seed" || status=$?
+    if [ "$status" -eq 0 ]; then
+        echo "plants: the model does not find $2 with seed '$seed' any more;" \
+            "find another one: bash tests/model/test_${what}_plants.sh --search $2"
+        return 1
+    elif [ "$status" -eq 124 ]; then
+        echo "plants: $2 with seed $seed does not end within $patience s"
+        return 1
+    elif ! report "$seed" | sed "s/^/$2: /"; then
+        echo "plants: $2 ends the program without the model's report:"
         cat "$tmp/output"
-        rc=1
+        return 1
+    fi
+    found=$(sed -n 's/.*after \([0-9]*\) operations.*/\1/p' "$tmp/output")
+    if ! ops=${found:-$ops} run "$tmp/plain" "$seed"; then
+        echo "plants: the model fails with seed $seed without a planted bug, too:"
+        cat "$tmp/output"
+        return 1
+    fi
+}
+
+is_search=
+if [ "${1:-}" = --search ]; then
+    is_search=1
+    shift
+fi
+rc=0
+for patch in "$source"/tests/plants/"$what"_*.patch; do
+    name=$(basename "$patch" .patch)
+    if [ $# -eq 0 ] || [[ " $* " == *" $name "* ]]; then
+        plant "$patch"
+        if [ -n "$is_search" ]; then
+            search "$patch" "$name" || rc=1
+        else
+            check "$patch" "$name" || rc=1
+        fi
     fi
 done
 exit $rc

@@ -7,15 +7,15 @@
 #include "soft/soft.h"
 #include "support/rounds.h"
 
-unsigned schedule_seed_count(unsigned unset) {
-    const char *text = getenv("ACRE_TEST_SEEDS");
-    return text ? (unsigned)strtoul(text, NULL, 0) : unset;
+uint64_t schedule_seeds(unsigned count, uint64_t *end) {
+    const char *only = getenv("ACRE_TEST_SEED"), *counted = getenv("ACRE_TEST_SEEDS");
+    uint64_t begin = only ? strtoull(only, NULL, 0) : 1;
+    *end = begin + (only ? 1 : counted ? strtoull(counted, NULL, 0) : count);
+    return begin;
 }
 
 unsigned schedule_try(const char *name, schedule_scenario scenario, uint64_t *first) {
-    const char *only = getenv("ACRE_TEST_SEED");
-    uint64_t begin = only ? strtoull(only, NULL, 0) : 1;
-    uint64_t end = only ? begin + 1 : begin + schedule_seed_count(ROUNDS(1000, 250));
+    uint64_t end, begin = schedule_seeds(ROUNDS(1000, 250), &end);
     unsigned found = 0;
     for (uint64_t seed = begin; seed < end; seed++) {
         char what[1024] = "";

@@ -22,7 +22,8 @@ unsigned schedule_try(const char *name, schedule_scenario scenario, uint64_t *fi
 const struct acre__driver *schedule_driver_begin(uint64_t seed, uint32_t devices);
 void schedule_driver_end(void);
 
-/* Returns the number of seeds to try: ACRE_TEST_SEEDS, or `unset`. */
-unsigned schedule_seed_count(unsigned unset);
+/* Returns the first seed to try: ACRE_TEST_SEED alone, or `count` (or ACRE_TEST_SEEDS) seeds from 1
+ * on. `*end` is the seed after the last. */
+uint64_t schedule_seeds(unsigned count, uint64_t *end);
 
 #endif

@@ -214,9 +214,7 @@ static uint64_t world_run(uint64_t seed) {
 }
 
 TEST(copies_under_any_schedule_match_the_model) {
-    const char *only = getenv("ACRE_TEST_SEED");
-    uint64_t begin = only ? strtoull(only, NULL, 0) : 1;
-    uint64_t end = only ? begin + 1 : begin + schedule_seed_count(ROUNDS(200, 70));
+    uint64_t end, begin = schedule_seeds(ROUNDS(200, 70), &end);
     for (uint64_t seed = begin; seed < end; seed++)
         (void)world_run(seed);
 }

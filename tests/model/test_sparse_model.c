@@ -257,9 +257,7 @@ static uint64_t world_run(uint64_t seed, struct world *world) {
 }
 
 TEST(ranges_under_any_schedule_match_the_model) {
-    const char *only = getenv("ACRE_TEST_SEED");
-    uint64_t begin = only ? strtoull(only, NULL, 0) : 1;
-    uint64_t end = only ? begin + 1 : begin + schedule_seed_count(ROUNDS(300, 100));
+    uint64_t end, begin = schedule_seeds(ROUNDS(300, 100), &end);
     acre_range_stats sum = {0};
     uint64_t refused = 0;
     for (uint64_t seed = begin; seed < end; seed++) {
@@ -272,7 +270,7 @@ TEST(ranges_under_any_schedule_match_the_model) {
         sum.host_waits += world.sum.host_waits;
         refused += world.refused;
     }
-    if (only)
+    if (end - begin == 1)
         return;
     print_message("%llu reused, %llu moved, %llu trimmed, %llu stream waits, %llu host waits, %llu "
                   "refused\n",
