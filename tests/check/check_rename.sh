@@ -49,7 +49,8 @@ sed 's/.* => //' forms | diff - forms.new
 . "$source_dir/tests/support/beside.sh"
 # build_and_run PROGRAM
 build_and_run() {
-    local program=$1 out=$tmp/$(basename "$1" .c)
+    local program=$1 out
+    out=$tmp/$(basename "$1" .c)
     "$cc" -std=gnu11 -O1 -Wall -Wextra -Werror -I "$source_dir/include" "$program" -L "$ACRE_BUILD" \
         -lacre -pthread -Wl,-rpath,"$ACRE_BUILD" -o "$out"
     ACRE_DEVICE=soft "$out" >"$out.txt" 2>&1 || { echo "$program failed:"; cat "$out.txt"; exit 1; }
