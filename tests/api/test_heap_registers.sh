@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Kernels that use the heap fit: into the registers of a block of 1024 threads, plain and with
-# -rdc=true, and into a bounded amount of code. On sm_90; with ACRE_TEST_ARCHS="75 90 120" on an old, a
-# current and a new architecture, which takes three times as long.
+# -rdc=true, and into a bounded amount of code. On sm_90; in `make test-all` also on an old and a new
+# architecture, which takes three times as long.
 set -euo pipefail
 
 source=${ACRE_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -18,7 +18,9 @@ if [[ ! -x $nvcc ]]; then
 fi
 known=$("$nvcc" --list-gpu-code)
 archs=()
-for arch in ${ACRE_TEST_ARCHS:-90}; do
+wanted=90
+! grep -q '^ACRE_TOOLCHAIN_TESTS:BOOL=ON' "$build/CMakeCache.txt" || wanted="75 90 120"
+for arch in $wanted; do
     if grep -qx "sm_$arch" <<<"$known"; then
         archs+=(--arch "$arch")
     fi
