@@ -116,13 +116,13 @@ info|log|oom_report|output|plan|replay|report|run_ffmpeg|snapshot|stats|streams|
 
 # These run no C or C++ that was compiled with a sanitizer, or only calls that tests in C make, too.
 # The tests of the Python package that are left run libacre_python.so and libacre_torch.so.
-set(not_for_asan "^(abi_check|test_page_|test_cpp_cost|test_cpp_mr_(resource|rmm)_(later|24)|test_cli_(docs|help)|\
+set(not_for_asan "^(abi_check|test_page_|test_cpp_mr_(resource|rmm)_(later|24)|test_cli_(docs|help)|\
 test_python_(cupy|device|gpu|memory|misuse|numba|numba_suite|types|vm|wheel)|test_saver|test_torch_(declared|pools))$")
 
 # These tests run compilers, for up to a minute: label "toolchain", which `make test` leaves out. They
 # test no code of the library with a sanitizer.
 set(toolchain_tests test_heap_registers test_heap_languages test_heap_plants test_plan_plants test_pool_plants
-    test_cpp_headers test_cpp_mr_thrust check_subproject check_nvrtc check_rename check_install test_headers)
+    test_cpp_cost test_cpp_headers test_cpp_mr_thrust check_subproject check_nvrtc check_rename check_install test_headers)
 
 # acre_test_run(NAME AREA COMMAND...)
 function(acre_test_run name area)
