@@ -339,17 +339,29 @@ CUresult acre__soft_backing_from_pool_fd(int fd, struct soft_backing **out) {
     return backing_from_fd(fd, "p", out);
 }
 
+/* Returns the file of the bytes, and where they begin in it, or -1. */
+static int backing_file(const struct soft_backing *backing, off_t *at) {
+    const struct soft_device *device = &acre__soft.devices[backing->device];
+    *at = 0;
+    if (backing->fd >= 0 || device->fd < 0 ||
+        backing->alias != device->alias + backing->file_offset)
+        return backing->fd;
+    *at = (off_t)backing->file_offset;
+    return device->fd;
+}
+
+int acre__soft_backing_has_file(const struct soft_backing *backing) {
+    off_t at;
+    return backing_file(backing, &at) >= 0;
+}
+
 /* Does not look for the end of what has memory: that takes a step per page, far beyond `bytes`. */
 size_t acre__soft_backing_run(const struct soft_backing *backing, size_t offset, size_t bytes,
                               int *is_zero) {
-    const struct soft_device *device = &acre__soft.devices[backing->device];
+    off_t at;
+    int fd = backing_file(backing, &at);
     *is_zero = 0;
-    int fd = backing->fd;
-    off_t at = (off_t)offset;
-    if (fd < 0 && device->fd >= 0 && backing->alias == device->alias + backing->file_offset) {
-        fd = device->fd;
-        at += (off_t)backing->file_offset;
-    }
+    at += (off_t)offset;
     off_t end = fd < 0 ? -1 : lseek(fd, at, SEEK_DATA);
     if (end == at)
         end += SOFT_RUN_BYTES;

@@ -34,6 +34,8 @@ CUresult acre__soft_backing_to_fd(struct soft_backing *backing);
 CUresult acre__soft_backing_from_fd(int fd, struct soft_backing **out);
 /* Does what acre__soft_backing_from_fd does, for the memory of a pool. */
 CUresult acre__soft_backing_from_pool_fd(int fd, struct soft_backing **out);
+/* Returns 1 if the bytes are in a file of the soft driver's, not in pages of the program. */
+int acre__soft_backing_has_file(const struct soft_backing *backing);
 /* Looks at the bytes from `offset` on. *is_zero is 1 if the first have no memory and read as zeros;
  * returns how many, at most `bytes`. Else returns how many to copy before the next look. Needs a
  * reference, not the lock. */

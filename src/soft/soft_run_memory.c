@@ -45,10 +45,13 @@ static void walker_pass(struct walker *w, size_t bytes) {
 }
 
 /* Fills with zeros. Whole pages of a device's file return to the system, and the next access reads
- * zeros: that takes less time than to write them, and no memory. */
-static void fill_zero(char *at, size_t bytes) {
+ * zeros: that takes less time than to write them, and no memory. Pages of the program stay: they may
+ * be of its own file. */
+static void fill_zero(const struct walker *to, char *at, size_t bytes) {
     size_t head = -(uintptr_t)at % SOFT_RUN_BYTES, whole = bytes < head ? 0 : bytes - head;
     whole -= whole % SOFT_RUN_BYTES;
+    if (to->raw || !acre__soft_backing_has_file(to->piece->backing))
+        whole = 0;
     if (!whole || madvise(at + head, whole, MADV_REMOVE))
         head = bytes, whole = 0;
     memset(at, 0, head);
@@ -56,10 +59,6 @@ static void fill_zero(char *at, size_t bytes) {
 }
 
 static void fill_bytes(char *at, size_t bytes, size_t phase, unsigned value, unsigned value_bytes) {
-    if (!value) {
-        fill_zero(at, bytes);
-        return;
-    }
     if (value_bytes == 1) {
         memset(at, (int)value, bytes);
         return;
@@ -83,10 +82,12 @@ static void run_row(struct walker *to, struct walker *from, size_t width,
                 here = acre__soft_backing_run(from->piece->backing,
                                               from->piece->offset + from->done, here, &is_zero);
             if (is_zero)
-                fill_zero(target, here);
+                fill_zero(to, target, here);
             else
                 memmove(target, source, here);
             walker_pass(from, here);
+        } else if (!op->value) {
+            fill_zero(to, target, here);
         } else {
             fill_bytes(target, here, done, op->value, op->value_bytes);
         }

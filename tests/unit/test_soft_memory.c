@@ -3,6 +3,7 @@
 #include "soft_fixture.h"
 #include "support/rounds.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -122,6 +123,31 @@ SOFT_TEST(memory_registered_is_used_in_place) {
     assert_ok(drv->cuMemHostUnregister(host));
     assert_refused(drv->cuMemHostUnregister(host));
     free(host);
+}
+
+/* Zeros that the driver writes must not give pages of the program's own file back to the system. */
+SOFT_TEST(memory_registered_of_a_file_keeps_its_pages) {
+    CUdeviceptr fresh, mapped;
+    struct stat before, after;
+    int file = memfd_create("registered", MFD_CLOEXEC);
+    assert_true(file >= 0 && posix_fallocate(file, 0, MIB) == 0);
+    char *host = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    assert_true(host != MAP_FAILED);
+    memset(host, 7, MIB);
+    assert_ok(drv->cuMemHostRegister(host, MIB, CU_MEMHOSTREGISTER_DEVICEMAP));
+    assert_ok(drv->cuMemHostGetDevicePointer(&mapped, host, 0));
+    assert_ok(drv->cuMemAlloc(&fresh, MIB));
+    assert_int_equal(fstat(file, &before), 0);
+    assert_ok(drv->cuMemsetD8Async(mapped, 0, MIB / 2, NULL));
+    assert_ok(drv->cuMemcpyDtoHAsync(host + MIB / 2, fresh, MIB / 2, NULL)); /* never written */
+    assert_ok(drv->cuStreamSynchronize(NULL));
+    assert_int_equal(fstat(file, &after), 0);
+    assert_int_equal(after.st_blocks, before.st_blocks);
+    assert_true(host[0] == 0 && host[MIB / 2 - 1] == 0 && host[MIB / 2] == 0 && host[MIB - 1] == 0);
+    assert_ok(drv->cuMemFree(fresh));
+    assert_ok(drv->cuMemHostUnregister(host));
+    munmap(host, MIB);
+    close(file);
 }
 
 SOFT_TEST(memory_without_pages_is_not_registered) {
