@@ -105,7 +105,7 @@ measurements: ## write the tables of docs/measurements.md from bench/results
 	@scripts/measurements
 
 install: $(BUILD)/build.ninja ## install to PREFIX (/usr/local), below DESTDIR if that is set; LIBDIR for libraries
-	@scripts/configure $(BUILD) $(if $(TOOL),ACRE_TOOL=$(TOOL)) PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)"
+	@scripts/configure $(BUILD) ACRE_MACHINE_CODE=ON $(if $(TOOL),ACRE_TOOL=$(TOOL)) PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)"
 	@cmake --build $(BUILD) --target acre_product
 	@DESTDIR="$(DESTDIR)" scripts/install $(BUILD) "$(PREFIX)"
 

@@ -1,8 +1,8 @@
 /* Strands: the stacks that lanes of kernels run on.
  *
- * A strand is a coroutine with a small stack. A lane leaves its strand where it has to wait, and the
- * thread that runs the warp continues with the next lane. Strands are cached, because a grid has
- * many lanes: a strand whose lane has ended waits at the top of its loop for another lane. If a
+ * A strand is a coroutine with a small stack. A lane leaves its strand where it has to wait, and
+ * the thread that runs the warp continues with the next lane. Strands are cached, because a grid
+ * has many lanes: a strand whose lane has ended waits at the top of its loop for another lane. If a
  * launch is aborted, the strands of lanes that have not ended are freed.
  *
  * With a seed, a strand may continue on another real thread. The cache of strands has its own leaf

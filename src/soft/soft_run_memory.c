@@ -45,8 +45,8 @@ static void walker_pass(struct walker *w, size_t bytes) {
 }
 
 /* Fills with zeros. Whole pages of a device's file return to the system, and the next access reads
- * zeros: that takes less time than to write them, and no memory. Pages of the program stay: they may
- * be of its own file. */
+ * zeros: that takes less time than to write them, and no memory. Pages of the program stay: they
+ * may be of its own file. */
 static void fill_zero(const struct walker *to, char *at, size_t bytes) {
     size_t head = -(uintptr_t)at % SOFT_RUN_BYTES, whole = bytes < head ? 0 : bytes - head;
     whole -= whole % SOFT_RUN_BYTES;

@@ -21,8 +21,12 @@ beside_ends() {
     local i failed=0
     wait
     for ((i = 1; i <= beside_count; i++)); do
-        cat "$tmp/beside.$i"* # of one that failed, the file has another name
-        [ -e "$tmp/beside.$i" ] || failed=1
+        if [ -e "$tmp/beside.$i" ]; then
+            cat "$tmp/beside.$i"
+        else
+            cat "$tmp/beside.$i.failed"
+            failed=1
+        fi
     done
     return $failed
 }

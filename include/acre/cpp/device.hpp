@@ -110,8 +110,8 @@ class device_methods : public handle_of<acre_device> {
     result<void> try_sync() const noexcept {
         return acre_device_sync(handle_);
     }
-    /* Limits the device memory that acre holds, and keeps some of the card free; 0: no limit. After
-     * sync(), a limit below what acre holds releases all that was freed. */
+    /* Limits the device memory that acre holds, and keeps some of the card free; 0: no limit. A
+     * limit below what acre holds releases chunks in which nothing is in use. */
     void set_limits(std::uint64_t limit_bytes, std::uint64_t margin_bytes = 0) const {
         acre::check(try_set_limits(limit_bytes, margin_bytes).status());
     }
