@@ -277,7 +277,7 @@ except ValueError as error:
     ],
 )
 def test_close_waits_for_exports(run_python, closed, memory, view):
-    said = run_python(CLOSE.format(closed=closed, memory=memory, view=view)).strip()
+    said = run_python(CLOSE.format(closed=closed, memory=memory, view=view), imports="import acre, numpy").strip()
     assert said.startswith(f"cannot close {closed}") and "still uses" in said
 
 

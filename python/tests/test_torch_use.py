@@ -56,8 +56,8 @@ def test_use_refuses_a_torch_without_cuda():
     assert "built without CUDA" in said
 
 
-def test_use_refuses_without_a_compiler_unless_told():
-    said = run(USE, fails=True, XDG_CACHE_HOME=str(torch_scripts.folder() / "torch"), CXX="false")
+def test_use_refuses_without_a_compiler_unless_told(tmp_path):
+    said = run(USE, fails=True, XDG_CACHE_HOME=str(tmp_path), CXX="false")
     assert "OutOfMemoryError" in said and "helper=False" in said
 
 
@@ -79,11 +79,11 @@ assert t is None
     assert out == ""
 
 
-def test_use_compiles_the_helper_once():
-    folder = torch_scripts.folder() / "cache" / "acre"
-    run(USE)
+def test_use_compiles_the_helper_once(tmp_path):
+    folder = tmp_path / "acre"
+    run(USE, XDG_CACHE_HOME=str(tmp_path))
     files = {f.name: f.stat().st_mtime_ns for f in folder.glob("*.so")}
-    run(USE)
+    run(USE, XDG_CACHE_HOME=str(tmp_path))
     assert files == {f.name: f.stat().st_mtime_ns for f in folder.glob("*.so")}
     assert len([name for name in files if name.startswith("torch-2.11.0+fake-")]) == 1
     assert not list(folder.glob("tmp*"))
