@@ -283,19 +283,18 @@ def test_debug_pools_count_overruns(device):
         assert pool.stats.overruns == 1
 
 
-def test_spillable_blocks_leave_and_come_back(small):
-    device = small
-    with device.pool() as pool:
+def test_spillable_blocks_leave_and_come_back():
+    with acre.open("soft", soft_bytes=32 * MIB) as device, device.pool() as pool:
         blocks = []
-        for number in range(12):  # 384 MiB on a device of 256 MiB
-            block = pool.alloc_spillable(32 * MIB)
+        for number in range(12):  # 48 MiB on a device of 32 MiB
+            block = pool.alloc_spillable(4 * MIB)
             with block.bring():
                 block.fill(number)
             blocks.append(block)
         assert pool.stats.left_blocks > 0 and pool.stats.away_bytes > 0
         for number, block in enumerate(blocks):
             with block.bring() as here:
-                assert here.tobytes() == bytes([number]) * (32 * MIB)
+                assert here.tobytes() == bytes([number]) * (4 * MIB)
         brought = blocks[0].bring()
         brought.end()
         brought.end()
@@ -303,8 +302,8 @@ def test_spillable_blocks_leave_and_come_back(small):
             acre._library.check(acre._library.lib().acre_bring_end(blocks[0].ptr, None))
         del blocks, block, here, brought
         assert pool.stats.spillable_bytes == 0
-    with device.pool("pinned") as pinned, pytest.raises(acre.Error) as caught:
-        pinned.alloc_spillable(4 * MIB)
+        with device.pool("pinned") as pinned, pytest.raises(acre.Error) as caught:
+            pinned.alloc_spillable(4 * MIB)
     assert caught.value.status == c.ACRE_E_KIND
 
 

@@ -37,7 +37,7 @@ with kv:
 assert tag("model/kv") + tag("inner") >= 6 * MIB
 e = torch.empty(MIB)
 assert tag("model/kv") + tag("inner") < 7 * MIB
-assert a.bytes()[-1] == 5
+assert a[-1] == 5
 del a, c, d
 kv.release()
 import gc; gc.collect()
@@ -152,7 +152,7 @@ with torch.cuda.graph(g, pool=None if acre.torch.is_used() else kv.mempool().id)
 assert tag("graphs") in (0, MIB)        # a tag needs a thread that entered the region
 junk = [torch.empty(MIB).fill_(1) for _ in range(8)]
 g.replay()
-assert out.bytes()[0] == 9 and all(j.bytes()[0] == 1 for j in junk)
+assert out[0] == 9 and all(j[0] == 1 for j in junk)
 g.reset()
 """)
 

@@ -13,6 +13,7 @@ from ._C import OutOfMemoryError
 from . import fake_driver as _driver
 
 __version__ = "2.11.0+fake"
+PART = 1 << 16
 
 
 class version:
@@ -41,11 +42,26 @@ class Tensor:
                      ctypes.c_size_t(self._count), ctypes.c_void_p(_C.current_stream().cuda_stream))
         return self
 
-    def bytes(self):
-        cuda.synchronize()
-        out = ctypes.create_string_buffer(self._count)
-        _driver.call("cuMemcpyDtoH_v2", out, _driver.device_pointer(self._p), ctypes.c_size_t(self._count))
+    def _part(self, start, end):
+        out = ctypes.create_string_buffer(end - start)
+        _driver.call("cuMemcpyDtoH_v2", out, _driver.device_pointer(self._p + start), ctypes.c_size_t(end - start))
         return out.raw
+
+    def _parts(self):
+        """The contents in parts so small that all use the same pages."""
+        cuda.synchronize()
+        return (self._part(start, min(start + PART, self._count)) for start in range(0, self._count, PART))
+
+    def __getitem__(self, index):
+        cuda.synchronize()
+        return self._part(index % self._count, index % self._count + 1)[0]
+
+    def bytes(self):
+        return b"".join(self._parts())
+
+    def values(self):
+        """The set of all elements."""
+        return set().union(*(part[:1] if part == part[:1] * len(part) else part for part in self._parts()))
 
     @property
     def shape(self):
