@@ -3,6 +3,7 @@
 import base64
 import csv
 import hashlib
+import importlib.metadata
 import io
 import os
 import subprocess
@@ -35,17 +36,25 @@ def fixture_python(wheel, tmp_path_factory):
     """The interpreter of a fresh environment in which the wheel is installed."""
     folder = str(tmp_path_factory.mktemp("venv"))
     environment = clean()
-    with_pip = subprocess.run([sys.executable, "-m", "venv", folder], env=environment, capture_output=True, check=False)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], env=environment, check=True)
     python = os.path.join(folder, "bin", "python")
-    if with_pip.returncode == 0:
-        command = [python, "-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check", wheel]
+    if has_pip():
+        command = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps",
+                   "--disable-pip-version-check", wheel]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-    else:  # without the package python3-venv there is no pip: an installer unpacks the wheel
-        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", folder], env=environment, check=True)
+    else:  # an installer unpacks the wheel
         where = [python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"]
         unpack(wheel, subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip())
     return python
+
+
+def has_pip():
+    """Whether there is a pip that installs for another interpreter: a pip of the new environment's own takes 5 s."""
+    try:
+        return [int(part) for part in importlib.metadata.version("pip").split(".")[:2]] >= [22, 3]
+    except importlib.metadata.PackageNotFoundError:
+        return False
 
 
 def clean():
