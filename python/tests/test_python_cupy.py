@@ -4,11 +4,11 @@ import gc
 import os
 import pickle
 import random
-import subprocess
 import sys
 import threading
 import weakref
 
+import forked
 import pytest
 
 FAKES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fakes")
@@ -362,18 +362,12 @@ print("end", flush=True)
 @pytest.mark.parametrize("way", ["c", "python"])
 @pytest.mark.parametrize("what", ["exit", "fork"])
 def test_cupy_exit_with_live_blocks_is_clean(way, what):
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, FAKES, way, what], capture_output=True, text=True, check=False, timeout=250
-    )
+    done = forked.run(CHILD, FAKES, way, what)
     assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_cupy_missing_library_says_what_to_do():
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, FAKES, "c", "exit"],
-        env={**os.environ, "ACRE_CUPY_LIBRARY": "/nowhere/libacre_cupy.so"},
-        capture_output=True, text=True, check=False, timeout=250,
-    )  # fmt: skip
+    done = forked.run(CHILD, FAKES, "c", "exit", environment={"ACRE_CUPY_LIBRARY": "/nowhere/libacre_cupy.so"})
     assert done.returncode == 1
     assert "ACRE_CUPY_LIBRARY" in done.stderr

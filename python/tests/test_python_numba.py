@@ -3,11 +3,11 @@
 import gc
 import os
 import pickle
-import subprocess
 import sys
 import threading
 import types
 
+import forked
 import pytest
 
 FAKES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fakes")
@@ -220,10 +220,6 @@ print(type(context.memory_manager).__module__)
 
 
 def test_numba_environment_chooses_the_plug_in_and_exit_is_clean():
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, FAKES],
-        env={**os.environ, "NUMBA_CUDA_MEMORY_MANAGER": "acre.numba"},
-        capture_output=True, text=True, check=False, timeout=250,
-    )  # fmt: skip
+    done = forked.run(CHILD, FAKES, environment={"NUMBA_CUDA_MEMORY_MANAGER": "acre.numba"})
     assert (done.returncode, done.stdout) == (0, "acre.numba\n"), done.stderr
     assert "Traceback" not in done.stderr

@@ -1,10 +1,9 @@
 """Vecs, ranges, plans, heaps, suspend and resume, shares."""
 
 import os
-import subprocess
-import sys
 import weakref
 
+import forked
 import pytest
 
 import acre
@@ -304,8 +303,8 @@ def test_memory_is_shared_with_another_process(device, tmp_path, kind):
     device.synchronize()
     path = str(tmp_path / "share")
     with acre.Share(memory, path, importers=2) as share:
-        arguments = [path, str(os.getpid()), str(memory.nbytes)]
-        subprocess.run([sys.executable, "-c", IMPORTER, *arguments], check=True, timeout=250)
+        done = forked.run(IMPORTER, path, str(os.getpid()), str(memory.nbytes))
+        assert done.returncode == 0, done.stderr
         with pytest.raises(acre.Error) as caught:
             memory.close() if kind == "vec" else memory.free()
         assert caught.value.status == c.ACRE_E_BUSY
