@@ -7,7 +7,6 @@ while a call waits, and a callback of acre can take the lock.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import os
 import threading
 from typing import Any
