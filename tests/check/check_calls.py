@@ -29,17 +29,19 @@ def object_of(build, source):
     return found[0] if found else os.path.join(build, places[0])
 
 
-def symbols(path):
-    """Returns the symbols that an object file defines, and those that it needs."""
-    answer = subprocess.run(["nm", path], capture_output=True, text=True, check=True)
-    defined, needed = set(), set()
+def symbols(paths):
+    """Yields the symbols that each object file defines, and those that it needs."""
+    files = {path: (set(), set()) for path in paths}
+    answer = subprocess.run(["nm", "-A", *files], capture_output=True, text=True, check=True)
     for line in answer.stdout.splitlines():
-        kind, name = line.split()[-2:]
+        path, words = line.rsplit(":", 1)
+        kind, name = words.split()[-2:]
+        defined, needed = files[path]
         if kind == "U":
             needed.add(name)
         elif kind in DEFINED:
             defined.add(name)
-    return defined, needed
+    yield from files.values()
 
 
 def file_graph(root, build):
@@ -47,10 +49,11 @@ def file_graph(root, build):
     sources = []
     for folder, _, names in os.walk(os.path.join(root, "src")):
         sources += [os.path.relpath(os.path.join(folder, n), root) for n in names if n.endswith(".c")]
+    sources.sort()
     home, needs = {}, {}
-    for source in sorted(sources):
+    for source, (defined, needed) in zip(sources, symbols(object_of(build, source) for source in sources)):
         name = source[len("src/") : -len(".c")]
-        defined, needs[name] = symbols(object_of(build, source))
+        needs[name] = needed
         for symbol in defined:
             home.setdefault(symbol, name)
     graph = {name: defaultdict(set) for name in needs}
