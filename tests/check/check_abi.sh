@@ -5,6 +5,7 @@
 # library is compared with the record of the last release, too (its tag v*, or the commit that dated
 # it in CHANGELOG.md): `make abi` cannot change that.
 #   check_abi.sh [LIBRARY [RECORD [INCLUDE]]]     by default those of the build and of the tree
+# For a library its record will do: a file *.abi, as `make abi` writes it.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -21,7 +22,11 @@ skip() {
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-"$root/scripts/abi" "$library" "$include" "$tmp/now.abi" || exit
+if [[ $library == *.abi ]]; then
+    cp "$library" "$tmp/now.abi"
+else
+    "$root/scripts/abi" "$library" "$include" "$tmp/now.abi" || exit
+fi
 
 soname() { sed -n 's/^soname: //p' "$1"; }
 old=$(soname "$record")
