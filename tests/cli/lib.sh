@@ -135,6 +135,9 @@ wait_for() {
     done
 }
 
+# For tests that start Python often: a script that stands for it, as that of pyenv, takes longer than the interpreter.
+find_python() { PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH; }
+
 # expect_unreadable COMMAND FILE...: the command cannot read any of the files, and says so.
 expect_unreadable() {
     local command=$1 file

@@ -6,6 +6,7 @@
 cd "$work" || exit 2
 corpus=$ACRE_SOURCE/tests/fuzz/corpus
 snapshot=$corpus/torch.pickle
+find_python
 
 # read_back KIND FILE: as run, with the reader of a format (read_export.py).
 read_back() { run python3 "$ACRE_SOURCE/tests/cli/read_export.py" "$1" "$2"; }

@@ -5,6 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/publish.sh"
 cd "$work" || exit 2
+find_python
 cases=$ACRE_BUILD/tests/api/top_cases
 folder=$XDG_RUNTIME_DIR/acre
 small=ACRE_SOFT_BYTES=256MiB
