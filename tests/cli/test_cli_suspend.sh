@@ -70,7 +70,7 @@ kill_program() {
 
 for gate in audit preload; do
     start --gate=$gate
-    for i in 1 2 3 4 5; do
+    for _ in 1 2 3 4 5; do
         expect_moving
         run "$acre" suspend --json $program
         expect_rc 0
