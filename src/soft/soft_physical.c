@@ -339,35 +339,64 @@ CUresult acre__soft_backing_from_pool_fd(int fd, struct soft_backing **out) {
     return backing_from_fd(fd, "p", out);
 }
 
-/* Returns the file of the bytes, and where they begin in it, or -1. */
-static int backing_file(const struct soft_backing *backing, off_t *at) {
+/* Returns the file that has the bytes at `offset`, and where, or -1 for the program's own pages. */
+static int backing_file(const struct soft_backing *backing, size_t offset, off_t *at) {
     const struct soft_device *device = &acre__soft.devices[backing->device];
-    *at = 0;
-    if (backing->fd >= 0 || device->fd < 0 ||
-        backing->alias != device->alias + backing->file_offset)
+    *at = (off_t)offset;
+    if (backing->fd >= 0)
         return backing->fd;
-    *at = (off_t)backing->file_offset;
-    return device->fd;
+    *at += (off_t)backing->file_offset;
+    return device->fd >= 0 && backing->alias == device->alias + backing->file_offset ? device->fd
+                                                                                     : -1;
 }
 
 int acre__soft_backing_has_file(const struct soft_backing *backing) {
     off_t at;
-    return backing_file(backing, &at) >= 0;
+    return backing_file(backing, 0, &at) >= 0;
 }
 
 /* Does not look for the end of what has memory: that takes a step per page, far beyond `bytes`. */
 size_t acre__soft_backing_run(const struct soft_backing *backing, size_t offset, size_t bytes,
                               int *is_zero) {
     off_t at;
-    int fd = backing_file(backing, &at);
-    *is_zero = 0;
-    at += (off_t)offset;
+    int fd = backing_file(backing, offset, &at);
     off_t end = fd < 0 ? -1 : lseek(fd, at, SEEK_DATA);
+    *is_zero = 0;
     if (end == at)
         end += SOFT_RUN_BYTES;
     else
         *is_zero = fd >= 0 && (end > at || errno == ENXIO);
     return end > at && (size_t)(end - at) < bytes ? (size_t)(end - at) : bytes;
+}
+
+static int is_zeros(const char *at, size_t bytes) {
+    return !at[0] && memcmp(at, at + 1, bytes - 1) == 0;
+}
+
+/* Writes what it can to pages that have no memory: zeros need none, and other bytes are written by
+ * the file, since each new page of the mapping takes a page fault and is cleared first. Returns 0
+ * if the bytes must go through the mapping. */
+static int backing_write_new(const struct soft_backing *backing, size_t offset, const char *from,
+                             size_t bytes) {
+    off_t at;
+    int fd = backing_file(backing, offset, &at);
+    return is_zeros(from, bytes) || pwrite(fd, from, bytes, at) == (ssize_t)bytes;
+}
+
+void acre__soft_backing_write(const struct soft_backing *backing, size_t offset, const char *from,
+                              size_t bytes) {
+    int is_apart = (uintptr_t)from - (uintptr_t)backing->alias >= backing->bytes;
+    if (bytes < SOFT_RUN_BYTES || !is_apart || backing->is_host) {
+        memmove(backing->alias + offset, from, bytes);
+        return;
+    }
+    for (size_t done = 0, here; done < bytes; done += here) {
+        int is_new;
+        here = bytes - done < SOFT_RUN_BYTES ? bytes - done : SOFT_RUN_BYTES;
+        here = acre__soft_backing_run(backing, offset + done, here, &is_new);
+        if (!is_new || !backing_write_new(backing, offset + done, from + done, here))
+            memcpy(backing->alias + offset + done, from + done, here);
+    }
 }
 
 void acre__soft_backing_keep(struct soft_backing *backing) {

@@ -41,6 +41,9 @@ int acre__soft_backing_has_file(const struct soft_backing *backing);
  * reference, not the lock. */
 size_t acre__soft_backing_run(const struct soft_backing *backing, size_t offset, size_t bytes,
                               int *is_zero);
+/* Writes to a chunk, also from its own bytes. Needs a reference, not the lock. */
+void acre__soft_backing_write(const struct soft_backing *backing, size_t offset, const char *from,
+                              size_t bytes);
 void acre__soft_backing_keep(struct soft_backing *backing);
 void acre__soft_backing_drop(struct soft_backing *backing);
 

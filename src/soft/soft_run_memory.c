@@ -5,6 +5,7 @@
  * and not executed. acre__soft_run_step calls this with acre__soft.lock held. The lock is released
  * while bytes are copied; references keep the chunks alive, and acre__soft.running counts the
  * operation. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -69,6 +70,19 @@ static void fill_bytes(char *at, size_t bytes, size_t phase, unsigned value, uns
         at[i] = (char)pattern[(phase + i) & (value_bytes - 1)];
 }
 
+/* Fills a part of a chunk in runs, each copied from the first, or writes it byte by byte if that is
+ * short. */
+static void fill_piece(const struct walker *to, char *at, size_t bytes, size_t phase,
+                       const struct soft_op *op) {
+    size_t run = SOFT_RUN_BYTES;
+    char *pattern = !to->raw && op->value && bytes >= run ? malloc(run) : NULL;
+    fill_bytes(pattern ? pattern : at, pattern ? run : bytes, phase, op->value, op->value_bytes);
+    for (size_t done = 0; pattern && done < bytes; done += run)
+        acre__soft_backing_write(to->piece->backing, to->piece->offset + to->done + done, pattern,
+                                 bytes - done < run ? bytes - done : run);
+    free(pattern);
+}
+
 /* Copies one row from `from` to `to`, or fills it with the value if `from` is NULL. */
 static void run_row(struct walker *to, struct walker *from, size_t width,
                     const struct soft_op *op) {
@@ -83,13 +97,16 @@ static void run_row(struct walker *to, struct walker *from, size_t width,
                                               from->piece->offset + from->done, here, &is_zero);
             if (is_zero)
                 fill_zero(to, target, here);
-            else
+            else if (to->raw)
                 memmove(target, source, here);
+            else
+                acre__soft_backing_write(to->piece->backing, to->piece->offset + to->done, source,
+                                         here);
             walker_pass(from, here);
         } else if (!op->value) {
             fill_zero(to, target, here);
         } else {
-            fill_bytes(target, here, done, op->value, op->value_bytes);
+            fill_piece(to, target, here, done, op);
         }
         walker_pass(to, here);
         done += here;
