@@ -77,14 +77,18 @@ static void *chunk_records(uint32_t chunk) {
     return (char *)chunk_head(chunk) + RUN_HEAD_BYTES;
 }
 
-/* Takes a chunk of the file; 0 if it is full. The first one of a process names it. The seal makes
- * the chunk visible to readers. */
+/* Takes a chunk of the file; 0 if it is full. The first one of a process names it. The kind makes
+ * the chunk visible to readers (run_file.h). */
 static uint32_t chunk_take(enum run_chunk_kind kind) {
-    uint32_t chunk = atomic_fetch_add_explicit(&record.file->chunk_count, 1, memory_order_acq_rel);
-    if (chunk >= RUN_CHUNK_LIMIT) {
-        atomic_fetch_sub_explicit(&record.file->chunk_count, 1, memory_order_relaxed);
-        return 0;
-    }
+    uint32_t chunk, was;
+    do {
+        uint32_t count = chunk = atomic_load(&record.file->chunk_count);
+        if (chunk >= RUN_CHUNK_LIMIT)
+            return 0;
+        was = 0;
+        atomic_compare_exchange_strong(&chunk_head(chunk)->kind, &was, RUN_CHUNK_TAKEN);
+        atomic_compare_exchange_strong(&record.file->chunk_count, &count, chunk + 1);
+    } while (was);
     struct run_head *head = chunk_head(chunk), whole = {.kind = kind, .process = record.process};
     if (!record.process) {
         whole.process = chunk;
@@ -93,9 +97,8 @@ static uint32_t chunk_take(enum run_chunk_kind kind) {
         memcpy(head->program, whole.program, sizeof whole.program);
     }
     head->process = whole.process;
-    head->kind = kind;
-    atomic_thread_fence(memory_order_release);
     head->seal = acre__run_seal(&whole);
+    atomic_store_explicit(&head->kind, kind, memory_order_release);
     return chunk;
 }
 

@@ -22,14 +22,17 @@ static uint32_t chunk_count(const void *base) {
     return count < RUN_CHUNK_LIMIT ? count : RUN_CHUNK_LIMIT;
 }
 
-/* Copies a head. Its kind becomes 0 if the chunk is not used yet, or damaged. Returns 1 in the
- * second case. */
+/* Copies a head. Its kind becomes 0 if its process has not filled it, or if it is damaged. Returns
+ * 1 in the second case. */
 static int head_read(const void *base, uint32_t chunk, struct run_head *head) {
-    memcpy(head, chunk_at(base, chunk), sizeof *head);
+    const struct run_head *shared = (const void *)chunk_at(base, chunk);
+    uint32_t kind = atomic_load_explicit(&shared->kind, memory_order_acquire);
+    memcpy(head, shared, sizeof *head);
+    head->kind = kind;
     if (head->seal == acre__run_seal(head) && head->state >> 16 == (head->state & 0xffff))
         return 0;
     head->kind = 0;
-    return head->seal != 0;
+    return kind != RUN_CHUNK_TAKEN;
 }
 
 uint32_t acre__run_next(const void *base, uint32_t chunk) {
@@ -52,8 +55,11 @@ int acre__run_is_damaged(const void *base) {
     }
     if (count == 0 || count == RUN_CHUNK_LIMIT)
         return count == 0;
-    head_read(base, count, &head);
-    return head.seal != 0; /* the count is too small */
+    if (!head_read(base, count, &head) && !head.kind)
+        return 0; /* a process takes it now */
+    /* The count is too small, unless a process has taken the chunk since. */
+    atomic_thread_fence(memory_order_acquire);
+    return head.seal != 0 && chunk_count(base) == count;
 }
 
 /* ---- texts ---- */

@@ -12,7 +12,11 @@
  * Consistency. A writer fills a record and then stores its state or type with release order. A
  * process that ends between the two has not recorded the call, and nothing else is lost. A reader
  * trusts no field: any process under `acre run` can write anything to the file. A seal on each head
- * shows that something did. */
+ * shows that something did.
+ *
+ * Taking a chunk. The process sets the kind of the first free chunk from 0 to RUN_CHUNK_TAKEN, then
+ * raises the count, fills the head and stores the kind. Others raise the count too, so that a
+ * process that is killed here blocks none. So no chunk below the count has the kind 0. */
 #ifndef ACRE_RUN_FILE_H
 #define ACRE_RUN_FILE_H
 
@@ -82,7 +86,7 @@ enum run_want {
 /* Chunk 0. */
 struct run_file {
     uint64_t magic;
-    _Atomic uint32_t chunk_count; /* chunks in use, with chunk 0; may exceed the limit */
+    _Atomic uint32_t chunk_count; /* chunks in use, with chunk 0 */
     _Atomic uint32_t dropped;     /* records that found no room */
     uint32_t rule_count;
     uint32_t rule_bytes; /* used bytes of `rules` */
@@ -102,9 +106,9 @@ enum run_process_state {
 
 /* Begins every chunk but the first. */
 struct run_head {
-    uint32_t kind;    /* enum run_chunk_kind */
-    uint32_t process; /* number of the process's first chunk */
-    uint64_t seal;    /* acre__run_seal */
+    _Atomic uint32_t kind; /* enum run_chunk_kind */
+    uint32_t process;      /* number of the process's first chunk */
+    uint64_t seal;         /* acre__run_seal */
     /* Of a process, in its first chunk. */
     int64_t pid;
     _Atomic uint32_t state; /* enum run_process_state, times RUN_PROCESS_TWICE */
@@ -125,7 +129,7 @@ static inline uint64_t acre__run_seal(const struct run_head *head) {
     return seal;
 }
 
-enum run_chunk_kind { RUN_CHUNK_BLOCKS = 1, RUN_CHUNK_NOTES = 2 };
+enum run_chunk_kind { RUN_CHUNK_BLOCKS = 1, RUN_CHUNK_NOTES = 2, RUN_CHUNK_TAKEN = 0x656b6174 };
 enum run_block_state { RUN_BLOCK_FREE, RUN_BLOCK_LIVE, RUN_BLOCK_LOST };
 
 /* A live allocation, or one that was lost with its context. */

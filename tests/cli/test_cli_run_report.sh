@@ -335,6 +335,21 @@ for seed in $(seq 20); do
     expect_rc 2
     check_json "seed $seed" '.program == "run_cases" and .end == "_exit" and (.complete | not)' "$err"
 done
+for bytes in 1024 1000000; do # the first head; all
+    run BYTES="$bytes" "$acre" run --leaks -- "$cases" zero
+    expect_rc 2
+    check "$bytes zeros" test "$(tail -n 1 "$err")" = "$damage"
+    run BYTES="$bytes" "$acre" run --json --leaks -- "$cases" zero
+    expect_rc 2
+    check_json "$bytes zeros" '.program == "run_cases" and .end == "_exit" and (.complete | not)' "$err"
+done
+
+# A chunk that a process takes meanwhile is no damage.
+for _ in 1 2 3; do
+    run "$acre" run --leaks -- "$cases" busy-child
+    expect_rc 0
+    check "no damage" test "$(grep -c overwritten "$err")" = 0
+done
 
 # ---- programs that use libacre ----
 

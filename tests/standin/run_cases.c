@@ -17,6 +17,8 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include "../../report/run_file.h"
+
 static void need(int ok, const char *what, int code) {
     if (!ok) {
         printf("%s: %d\n", what, code);
@@ -608,17 +610,66 @@ static void do_wait(void) {
     exit(6);
 }
 
+/* Opens the file of records. */
+static FILE *open_records(void) {
+    long tool = 0, fd = 0;
+    char path[64];
+    const char *file = strstr(getenv("ACRE_RUN"), "file=");
+    need(file && sscanf(file, "file=%ld/%ld", &tool, &fd) == 2, "ACRE_RUN", 0);
+    snprintf(path, sizeof path, "/proc/%ld/fd/%ld", tool, fd);
+    FILE *out = fopen(path, "r+");
+    need(out != NULL, path, 0);
+    return out;
+}
+
+/* Zeroes as many bytes of the records as BYTES says, from the first head. */
+static void do_zero(void) {
+    do_leak();
+    FILE *out = open_records();
+    fseek(out, 65536, SEEK_SET);
+    for (int i = atoi(getenv("BYTES")); i > 0; i--)
+        fputc(0, out);
+    fclose(out);
+    _exit(0);
+}
+
+/* Takes chunks of the file of records, as processes do (report/run_file.h), until it is full:
+ * chunks of no process. */
+static void take_chunks(struct run_file *file) {
+    for (uint32_t chunk; (chunk = atomic_load(&file->chunk_count)) < RUN_CHUNK_LIMIT;) {
+        struct run_head *head = (void *)((char *)file + (size_t)chunk * RUN_CHUNK_BYTES);
+        atomic_store(&head->kind, RUN_CHUNK_TAKEN);
+        atomic_fetch_add(&file->chunk_count, 1);
+        struct run_head whole = {.kind = RUN_CHUNK_BLOCKS};
+        head->seal = acre__run_seal(&whole);
+        atomic_store(&head->kind, RUN_CHUNK_BLOCKS);
+        for (volatile int i = 0; i < 1000;)
+            i = i + 1;
+    }
+}
+
+/* Ends while a child takes chunks, which the tool reads meanwhile. */
+static void do_busy_child(void) {
+    size_t bytes = (size_t)RUN_CHUNK_LIMIT * RUN_CHUNK_BYTES;
+    do_clean();
+    struct run_file *file =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(open_records()), 0);
+    need(file != MAP_FAILED, "mmap", 0);
+    if (fork() == 0)
+        take_chunks(file);
+    else
+        while (atomic_load(&file->chunk_count) < RUN_CHUNK_LIMIT / 4)
+            sched_yield();
+    _exit(0);
+}
+
 /* Fills the file of records with garbage from a seed: all of it, or with HEADS only what no seal
  * protects (report/run_file.h). */
 static void do_scribble(void) {
-    long tool = 0, fd = 0;
-    char path[64];
-    const char *seed = getenv("SEED"), *file = strstr(getenv("ACRE_RUN"), "file=");
-    need(seed && file && sscanf(file, "file=%ld/%ld", &tool, &fd) == 2, "ACRE_RUN", 0);
-    snprintf(path, sizeof path, "/proc/%ld/fd/%ld", tool, fd);
+    const char *seed = getenv("SEED");
+    need(seed != NULL, "SEED", 0);
     do_leak();
-    FILE *out = fopen(path, "r+");
-    need(out != NULL, path, 0);
+    FILE *out = open_records();
     srand((unsigned)atoi(seed));
     for (int i = 0; i < 20000; i++) {
         long at = rand() % (4 * 65536);
@@ -679,6 +730,8 @@ static const struct {
              {"kill-child", do_kill_child},
              {"wait", do_wait},
              {"scribble", do_scribble},
+             {"zero", do_zero},
+             {"busy-child", do_busy_child},
              {"child", do_child},
              {"nothing", do_nothing}};
 
