@@ -10,7 +10,7 @@
 #include <cpuid.h>
 #endif
 
-enum { CLOCK_TRY_NS = 200000, CLOCK_UNIT_HZ = 125000000 };
+enum { CLOCK_TRY_NS = 200000, CLOCK_TRIES = 100, CLOCK_UNIT_HZ = 125000000 };
 
 uint64_t acre__clock_rate(uint64_t units, uint64_t ns, uint64_t before) {
     /* Below 0.1 ms the delay between reading the two clocks distorts the result. */
@@ -29,17 +29,27 @@ static uint64_t counter_hz(void) {
 
 #elif defined(__x86_64__)
 
+/* Reads both clocks together: again if the thread was descheduled between them. */
+static uint64_t counter_at(uint64_t *ns) {
+    uint64_t count;
+    int tries = 0;
+    do {
+        *ns = acre__clock_system_ns();
+        count = acre__clock_counter();
+    } while (acre__clock_system_ns() - *ns > CLOCK_TRY_NS / 50 && ++tries < CLOCK_TRIES);
+    return count;
+}
+
 /* Returns 0 if the counter is not reliable. */
 static uint64_t counter_hz(void) {
     unsigned a, b, c, d;
     if (!__get_cpuid(0x80000007, &a, &b, &c, &d) || !(d & 1u << 8))
         return 0;
-    uint64_t begin_ns = acre__clock_system_ns(), begin = acre__clock_counter(), ns, count;
-    do {
-        ns = acre__clock_system_ns() - begin_ns;
-        count = acre__clock_counter() - begin;
-    } while (ns < CLOCK_TRY_NS);
-    return (uint64_t)((unsigned __int128)count * 1000000000u / ns);
+    uint64_t begin_ns, begin = counter_at(&begin_ns), ns, count;
+    do
+        count = counter_at(&ns) - begin;
+    while (ns - begin_ns < CLOCK_TRY_NS);
+    return (uint64_t)((unsigned __int128)count * 1000000000u / (ns - begin_ns));
 }
 
 #else
