@@ -21,6 +21,7 @@
 
 #include "acre.h"
 #include "support/cases.h"
+#include "support/gate.h"
 
 /* Returns "soft", and "cuda" if it can be opened. NULL ends the list. */
 static inline const char *const *api_devices(void) {

@@ -1,5 +1,5 @@
 /* For tests with two processes: starts this program again, with one pipe to it and one from it. The
- * processes exchange single letters. A read times out after 30 seconds and returns '\0'. */
+ * processes exchange single letters. A read times out after PATIENCE_MS and returns '\0'. */
 #ifndef ACRE_TESTS_API_PEER_H
 #define ACRE_TESTS_API_PEER_H
 
@@ -9,7 +9,7 @@
 
 #include "api_memory.h"
 
-enum { API_PEER_WAIT_MS = 30000, API_PEER_IN = 3, API_PEER_OUT = 4 };
+enum { API_PEER_IN = 3, API_PEER_OUT = 4 };
 
 struct api_peer {
     pid_t pid;
@@ -19,7 +19,7 @@ struct api_peer {
 static inline char api_hear(int fd) {
     struct pollfd at = {.fd = fd, .events = POLLIN};
     char letter = '\0';
-    if (poll(&at, 1, API_PEER_WAIT_MS) != 1 || read(fd, &letter, 1) != 1)
+    if (poll(&at, 1, PATIENCE_MS) != 1 || read(fd, &letter, 1) != 1)
         return '\0';
     return letter;
 }

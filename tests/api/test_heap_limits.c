@@ -143,11 +143,11 @@ static void heap_limit_changes_while_a_kernel_runs(void **state) {
 
 /* ---- growing ahead ---- */
 
-/* Waits up to 10 seconds until the service has mapped `bytes`. Returns the mapped bytes. */
+/* Waits until the service has mapped `bytes`. Returns the mapped bytes. */
 static uint64_t wait_mapped(struct job *job, uint64_t bytes) {
     uint64_t mapped = 0;
-    for (int i = 0; i < 20000 && (mapped = job_stats(job).mapped_bytes) < bytes; i++)
-        usleep(500);
+    for (int i = 0; i < PATIENCE_MS && (mapped = job_stats(job).mapped_bytes) < bytes; i++)
+        sleep_ms(1);
     return mapped;
 }
 

@@ -52,7 +52,7 @@ static int importer_that_dies(const char *microseconds, const char *at, const ch
     for (;;) {
         acre_import *import;
         acre_import_info info = {.struct_size = sizeof info};
-        api_must(acre_import_open(device, at, API_WAIT(20000), &import) == ACRE_OK);
+        api_must(acre_import_open(device, at, API_WAIT(PATIENCE_MS), &import) == ACRE_OK);
         for (int i = 0; i < 4; i++) {
             api_must(acre_import_refresh(import, NULL) == ACRE_OK);
             api_must(acre_import_get_info(import, &info) == ACRE_OK);
@@ -93,7 +93,7 @@ TEST(death_of_importers_leaves_the_owner_alone) {
             /* The share still works, and the dead importer's slot is free. */
             api_ok(acre_vec_resize(vec, LEAST, NULL));
             api_ok(acre_vec_shrink_to_fit(vec, NULL));
-            api_ok(acre_import_open(device, path, API_WAIT(20000), &import));
+            api_ok(acre_import_open(device, path, API_WAIT(PATIENCE_MS), &import));
             assert_true(has(device, info_of(import).data, LEAST, 1));
             api_ok(acre_import_close(import, NULL));
             assert_int_equal(acre_vec_mapped_bytes(vec), LEAST);

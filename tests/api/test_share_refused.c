@@ -202,7 +202,7 @@ TEST(share_offer_is_waited_for) {
     void *share;
     new_path();
     assert_int_equal(pthread_create(&thread, NULL, offer_late, vec), 0);
-    api_ok(acre_import_open(device, path, API_WAIT(20000), &import));
+    api_ok(acre_import_open(device, path, API_WAIT(PATIENCE_MS), &import));
     assert_int_equal(pthread_join(thread, &share), 0);
     assert_non_null(share);
     api_ok(acre_import_close(import, NULL));

@@ -6,7 +6,6 @@
 #include "acre_heap.h"
 #include "api_range.h"
 #include "api_suspend.h"
-#include "support/gate.h"
 #include "support/leave.h"
 
 /* ---- frees ---- */

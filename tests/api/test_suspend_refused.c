@@ -9,7 +9,6 @@
 #include "acre_soft.h"
 #include "api_peer.h"
 #include "api_suspend.h"
-#include "support/gate.h"
 
 /* ---- misuse ---- */
 

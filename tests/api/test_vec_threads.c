@@ -117,12 +117,11 @@ TEST(vec_of_several_threads_has_every_append_whole) {
 
 /* ---- grow-ahead ---- */
 
-/* Waits up to 10 seconds. */
 static int is_mapped_soon(const acre_vec *vec, uint64_t bytes) {
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; i < PATIENCE_MS; i++) {
         if (acre_vec_mapped_bytes(vec) >= bytes)
             return 1;
-        usleep(1000);
+        sleep_ms(1);
     }
     return 0;
 }

@@ -9,7 +9,7 @@
 
 #include "conformance.h"
 
-enum { GRAPH_PATIENCE_MS = 2000, GRAPH_PAUSE_MS = 50 };
+enum { GRAPH_PATIENCE_MS = CONF_GATE_SECONDS * 1000, GRAPH_PAUSE_MS = 50 };
 
 static struct {
     CUstream stream, other;

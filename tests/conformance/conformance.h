@@ -25,8 +25,8 @@ enum {
     CONF_BARE = 4,   /* group: no cuInit and no context before its cases */
     CONF_FAULT = 8,  /* group: on the soft driver the table is wrapped by driver_fault */
     CONF_EAGER = 16, /* group: modules are loaded whole by cuModuleLoadData */
-    CONF_CASE_SECONDS = 60,
-    CONF_GATE_SECONDS = 5
+    CONF_CASE_SECONDS = 300,
+    CONF_GATE_SECONDS = 200
 };
 
 struct conf_case {

@@ -8,7 +8,6 @@
 
 #include "api/api_memory.h"
 #include "fault_device.h"
-#include "support/gate.h"
 
 enum { LADDER_BYTES = 64 << 20 };
 

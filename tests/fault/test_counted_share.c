@@ -29,7 +29,7 @@ static void things_begin(struct things *t, uint64_t address_bytes) {
 }
 
 static void things_open(struct things *t) {
-    api_ok(acre_import_open(t->device, path, API_WAIT(20000), &t->import));
+    api_ok(acre_import_open(t->device, path, API_WAIT(PATIENCE_MS), &t->import));
 }
 
 static void things_end(struct things *t) {
@@ -70,7 +70,7 @@ static void before_replaced(struct things *t) {
 static void before_moved(struct things *t) {
     things_begin(t, 4 * MIB);
     things_open(t);
-    api_ok(acre_import_open(t->device, path, API_WAIT(20000), &t->second));
+    api_ok(acre_import_open(t->device, path, API_WAIT(PATIENCE_MS), &t->second));
     api_ok(acre_vec_grow(t->vec, 8 * MIB, t->stream));
     put(t->device, acre_vec_data(t->vec), 12 * MIB, 2);
 }
@@ -81,7 +81,7 @@ static acre_status call_export(struct things *t) {
 }
 static acre_status call_open(struct things *t) {
     t->import = (acre_import *)t;
-    return acre_import_open(t->device, path, API_WAIT(20000), &t->import);
+    return acre_import_open(t->device, path, API_WAIT(PATIENCE_MS), &t->import);
 }
 static acre_status call_refresh(struct things *t) {
     return acre_import_refresh(t->import, t->stream);

@@ -7,7 +7,6 @@
 
 #include "api/api_range.h"
 #include "fault_counted.h"
-#include "support/gate.h"
 
 enum { PIECES = 8, ADDRESSES = 64 << 20 /* reserved at a time */ };
 

@@ -8,7 +8,6 @@
 #include "api/api_range.h"
 #include "api/api_suspend.h"
 #include "fault_counted.h"
-#include "support/gate.h"
 
 /* Few bytes and few chunks: the loop makes and frees all of this a thousand times. */
 enum { BLOCKS = 2, SMALLS = 2, STAMPED = 512, FROM_STEP = 5 };

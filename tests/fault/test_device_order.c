@@ -1,28 +1,12 @@
 /* Streams and events with work in flight: a host function blocks a stream until the test opens the
  * gate. Also streams that acre did not create. */
-#include <semaphore.h>
-
 #include "device/device.h"
 #include "fault_device.h"
 
-/* Work on a stream that blocks until the test opens the gate. */
-struct gate {
-    sem_t open;
-    _Atomic int passed;
-};
-
-static void gate_wait(void *argument) {
-    struct gate *gate = argument;
-    while (sem_wait(&gate->open) != 0)
-        ;
-    gate->passed = 1;
-}
-
 static void gate_queue(const char *name, acre_stream stream, struct gate *gate) {
-    gate->passed = 0;
-    assert_int_equal(sem_init(&gate->open, 0, 0), 0);
+    gate_close(gate);
     fault_push(name);
-    assert_int_equal(fault_raw(name)->cuLaunchHostFunc(stream, gate_wait, gate), 0);
+    assert_int_equal(fault_raw(name)->cuLaunchHostFunc(stream, gate_run, gate), 0);
     fault_pop(name);
 }
 
@@ -38,13 +22,12 @@ TEST(query_says_not_ready_until_the_work_is_done) {
         api_expect(acre_event_elapsed(with.device, with.event, with.event, &ms), ACRE_E_NOT_READY);
         /* Not ready is not a refusal. */
         assert_int_equal(api_stats(with.device).driver_refusals, 0);
-        sem_post(&gate.open);
+        atomic_store(&gate.is_open, 1);
         api_ok(acre_event_sync(with.device, with.event));
-        assert_int_equal(gate.passed, 1);
+        assert_int_equal(gate.is_passed, 1);
         api_ok(acre_event_query(with.device, with.event));
         api_ok(acre_stream_sync(with.device, with.stream));
         api_ok(acre_stream_query(with.device, with.stream));
-        sem_destroy(&gate.open);
         api_ok(acre_close(with.device));
     }
 }
@@ -64,10 +47,9 @@ TEST(wait_orders_one_stream_behind_another) {
         api_ok(acre_event_record(with.device, after, behind));
         api_expect(acre_stream_query(with.device, behind), ACRE_E_NOT_READY);
         api_expect(acre_event_query(with.device, after), ACRE_E_NOT_READY);
-        sem_post(&gate.open);
+        atomic_store(&gate.is_open, 1);
         api_ok(acre_stream_sync(with.device, behind));
-        assert_int_equal(gate.passed, 1);
-        sem_destroy(&gate.open);
+        assert_int_equal(gate.is_passed, 1);
         api_ok(acre_close(with.device));
     }
 }
@@ -77,10 +59,9 @@ TEST(device_sync_waits_for_all_streams) {
         struct api_arguments with = fault_arguments(name);
         struct gate gate;
         gate_queue(name, with.stream, &gate);
-        sem_post(&gate.open);
+        atomic_store(&gate.is_open, 1);
         api_ok(acre_device_sync(with.device));
-        assert_int_equal(gate.passed, 1);
-        sem_destroy(&gate.open);
+        assert_int_equal(gate.is_passed, 1);
         api_ok(acre_close(with.device));
     }
 }
@@ -99,10 +80,9 @@ TEST(destroyed_streams_work_still_runs) {
         api_ok(acre_stream_get_id(with.device, with.stream, &new_id));
         assert_true(old_id != new_id);
         api_expect(acre_event_query(with.device, with.event), ACRE_E_NOT_READY);
-        sem_post(&gate.open);
+        atomic_store(&gate.is_open, 1);
         api_ok(acre_event_sync(with.device, with.event));
-        assert_int_equal(gate.passed, 1);
-        sem_destroy(&gate.open);
+        assert_int_equal(gate.is_passed, 1);
         api_ok(acre_close(with.device));
     }
 }
@@ -240,11 +220,10 @@ TEST(stream_create_finds_idle_streams_behind_busy_ones) {
         }
         assert_true(seen_count <= FEW);
         for (int i = 0; i < BUSY; i++)
-            sem_post(&gates[i].open);
+            atomic_store(&gates[i].is_open, 1);
         api_ok(acre_device_sync(device));
         for (int i = 0; i < BUSY; i++) {
-            assert_int_equal(gates[i].passed, 1);
-            sem_destroy(&gates[i].open);
+            assert_int_equal(gates[i].is_passed, 1);
         }
         api_ok(acre_close(device));
     }

@@ -2,60 +2,31 @@
  * captures, memory and streams that acre did not create. */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <semaphore.h>
 
 #include "api/api_memory.h"
 #include "fault_device.h"
 
 /* ---- gates ---- */
 
-/* Work on a stream that blocks until the test opens the gate, or for 30 seconds. */
-struct gate {
-    sem_t open;
-    _Atomic int is_reached, is_passed, is_late;
-};
-
-static void gate_wait(void *argument) {
-    struct gate *gate = argument;
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 30;
-    gate->is_reached = 1;
-    if (sem_timedwait(&gate->open, &until) != 0)
-        gate->is_late = 1;
-    gate->is_passed = 1;
-}
-
-static void sleep_ms(int ms) {
-    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
-}
-
 /* Queues the gate and waits until the stream reaches it. */
 static void gate_put(const char *name, acre_stream stream, struct gate *gate) {
-    gate->is_reached = gate->is_passed = gate->is_late = 0;
-    assert_int_equal(sem_init(&gate->open, 0, 0), 0);
+    gate_close(gate);
     fault_push(name);
-    assert_int_equal(fault_raw(name)->cuLaunchHostFunc(stream, gate_wait, gate), 0);
+    assert_int_equal(fault_raw(name)->cuLaunchHostFunc(stream, gate_run, gate), 0);
     fault_pop(name);
-    for (int i = 0; i < 30000 && !gate->is_reached; i++)
-        sleep_ms(1);
-    assert_int_equal(gate->is_reached, 1);
+    assert_true(becomes_true(&gate->is_reached));
 }
 
-/* Waits until the stream has passed the gate. */
+/* Waits until the stream has passed the gate, which was opened in time. */
 static void gate_end(struct gate *gate) {
-    for (int i = 0; i < 30000 && !gate->is_passed; i++)
-        sleep_ms(1);
-    assert_int_equal(gate->is_passed, 1);
-    assert_int_equal(gate->is_late, 0);
-    sem_destroy(&gate->open);
+    assert_true(becomes_true(&gate->is_passed));
+    assert_int_equal(gate->is_open, 1);
 }
 
 static void *gate_open_soon(void *argument) {
     struct gate *gate = argument;
     sleep_ms(30);
-    sem_post(&gate->open);
+    atomic_store(&gate->is_open, 1);
     return NULL;
 }
 
@@ -213,7 +184,7 @@ static void staged_copies_of_other_streams_do_not_wait_for_a_held_one(void **sta
         }
         assert_int_equal(api_stats(device).copies_staged, 6);
         assert_int_equal(gate.is_passed, 0);
-        sem_post(&gate.open);
+        atomic_store(&gate.is_open, 1);
         pthread_join(thread, NULL);
         api_ok(held.status);
         gate_end(&gate);
@@ -389,9 +360,7 @@ static _Atomic int turn_gate_is_open;
 
 static void turn_gate(void *unused) {
     (void)unused;
-    struct timespec pause = {.tv_nsec = 1000000};
-    for (int i = 0; i < 20000 && !atomic_load(&turn_gate_is_open); i++)
-        nanosleep(&pause, NULL);
+    (void)becomes_true(&turn_gate_is_open);
 }
 
 /* One long copy holds the staging set. A second copy, on the legacy stream, waits for its turn.
@@ -412,16 +381,15 @@ static void staged_copy_in_line_does_not_wait_for_later_work(void **state) {
                                         i == 1 ? NULL : own, ACRE_E_BUSY};
     }
     pthread_t threads[2];
-    struct timespec pause = {.tv_nsec = 5000000};
     atomic_store(&turn_gate_is_open, 0);
     assert_int_equal(pthread_create(&threads[0], NULL, turn_run, &takers[0]), 0);
-    nanosleep(&pause, NULL);
+    sleep_ms(5);
     assert_int_equal(pthread_create(&threads[1], NULL, turn_run, &takers[1]), 0);
-    nanosleep(&pause, NULL);
+    sleep_ms(5);
     fault_push("soft");
     assert_int_equal(fault_raw("soft")->cuLaunchHostFunc(blocking, turn_gate, NULL), 0);
     fault_pop("soft");
-    turn_run(&takers[2]); /* in time, or the gate times out after 20 s */
+    turn_run(&takers[2]); /* in time, or the gate times out */
     int was_in_time = acre_stream_query(device, blocking) == ACRE_E_NOT_READY;
     atomic_store(&turn_gate_is_open, 1);
     for (int i = 0; i < 2; i++)

@@ -47,7 +47,7 @@ static void graph_destroy(struct capture *c, CUgraph graph) {
 
 /* All memory is released. The driver of a GPU reports a destroyed graph from its own thread. */
 static void expect_all_goes(struct capture *c) {
-    for (int i = 0; i < 2000 && stats_of(c->t.pool).held_bytes; i++) {
+    for (int i = 0; i < PATIENCE_MS && stats_of(c->t.pool).held_bytes; i++) {
         if (i)
             usleep(1000);
         api_ok(acre_device_sync(c->t.device));

@@ -6,7 +6,6 @@
 #include "api/api_memory.h"
 #include "soft/soft.h"
 #include "fault_device.h"
-#include "support/gate.h"
 
 /* ---- blocked streams ---- */
 

@@ -36,7 +36,7 @@
 
 enum {
     FUZZ_UNIT = 2 << 20, /* bytes of a soft chunk */
-    FUZZ_WAIT_MS = 20000,
+    FUZZ_WAIT_MS = 200000,
     FUZZ_VEC_CHUNKS = 66, /* an owner sends 64 in a message */
     FUZZ_HAVE = 3,        /* chunks of the importer that refreshes */
     FUZZ_HAVE_ID = 100,

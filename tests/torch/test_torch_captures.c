@@ -266,7 +266,7 @@ TEST(captures_do_not_block_the_frees_of_a_forked_child) {
         sched_yield();
     pid_t child = fork();
     if (!child) {
-        alarm(20);
+        alarm(200);
         acre_torch_free(p, BYTES, 0, stream);
         acre_torch_record_stream(p, stream);
         acre_torch_reset();

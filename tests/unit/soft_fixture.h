@@ -27,15 +27,13 @@
 #include "driver/driver.h"
 #include "soft/soft_state.h"
 #include "support/cases.h"
+#include "support/gate.h"
 #include "support/random.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)
 #define CHUNK SOFT_CHUNK_BYTES
-
-/* Longer than any wait here takes, even under a sanitizer on a busy machine. */
-enum { SOFT_PATIENCE_MS = 30000 };
 
 #define assert_ok(call) assert_int_equal((call), CUDA_SUCCESS)
 /* The conformance suite checks the exact code. */
@@ -142,18 +140,13 @@ static inline int soft_is_filled(CUdeviceptr at, size_t bytes, unsigned char val
 
 /* ---- waiting ---- */
 
-static inline void soft_sleep_ms(int ms) {
-    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
-}
-
-/* Waits until the condition is true, at most SOFT_PATIENCE_MS. Yields the condition's last
+/* Waits until the condition is true, at most PATIENCE_MS. Yields the condition's last
  * value. */
 #define soft_eventually(condition)                                                                 \
     __extension__({                                                                                \
-        int left_ = SOFT_PATIENCE_MS;                                                              \
+        int left_ = PATIENCE_MS;                                                                   \
         while (!(condition) && left_-- > 0)                                                        \
-            soft_sleep_ms(1);                                                                      \
+            sleep_ms(1);                                                                           \
         (condition);                                                                               \
     })
 
@@ -167,32 +160,18 @@ static inline unsigned soft_waiters(void) {
     return count;
 }
 
-/* Blocks the stream it is queued on until the test opens it or SOFT_PATIENCE_MS pass. */
-struct soft_gate {
-    _Atomic int is_reached, is_open, is_passed;
-};
-
-static inline void soft_gate_wait(void *user) {
-    struct soft_gate *gate = user;
-    atomic_store(&gate->is_reached, 1);
-    (void)soft_eventually(atomic_load(&gate->is_open));
-    atomic_store(&gate->is_passed, 1);
-}
-
 /* Queues a gate and waits until the stream reaches it. */
-static inline void soft_gate_put(struct soft_gate *gate, CUstream stream) {
-    atomic_store(&gate->is_reached, 0);
-    atomic_store(&gate->is_open, 0);
-    atomic_store(&gate->is_passed, 0);
-    assert_ok(drv->cuLaunchHostFunc(stream, soft_gate_wait, gate));
-    assert_true(soft_eventually(atomic_load(&gate->is_reached)));
+static inline void soft_gate_put(struct gate *gate, CUstream stream) {
+    gate_close(gate);
+    assert_ok(drv->cuLaunchHostFunc(stream, gate_run, gate));
+    assert_true(becomes_true(&gate->is_reached));
 }
 
 /* Opens the gate. Returns when no thread uses the gate any more, since it may be on the test's
  * stack. */
-static inline void soft_gate_open(struct soft_gate *gate) {
+static inline void soft_gate_open(struct gate *gate) {
     atomic_store(&gate->is_open, 1);
-    assert_true(soft_eventually(atomic_load(&gate->is_passed)));
+    assert_true(becomes_true(&gate->is_passed));
 }
 
 /* A host function that counts its runs. */

@@ -101,7 +101,7 @@ TEST(heap_search_for_a_slot_that_is_not_there_ends) {
     void *blocks[4096], *good;
     size_t count = 0, lost = 0;
     heap_begin(&f, 1, 1);
-    alarm(60);
+    alarm(200);
     while ((blocks[count] = acre_heap_malloc(f.h, 1000)))
         count++;
     free_and_lose(&f, blocks[0]);

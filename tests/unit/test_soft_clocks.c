@@ -519,7 +519,7 @@ static void *sync_in_thread(void *argument) {
 
 SOFT_TEST_BARE(clocks_join_stream_destroyed_under_the_wait) {
     clocks_begin(0);
-    struct soft_gate gate;
+    struct gate gate;
     pthread_t thread;
     void *failed = NULL;
     soft_gate_put(&gate, one);

@@ -75,7 +75,7 @@ SOFT_TEST(contexts_end_does_the_work_first) {
 
 /* Contexts of one device do not wait for each other's work. */
 SOFT_TEST(contexts_do_not_wait_for_each_other) {
-    struct soft_gate gate;
+    struct gate gate;
     CUdeviceptr at = 0;
     soft_gate_put(&gate, NULL); /* blocks the primary context's legacy stream */
     CUcontext ctx = make_own(0);
@@ -90,7 +90,7 @@ SOFT_TEST(contexts_do_not_wait_for_each_other) {
 }
 
 SOFT_TEST(contexts_beside_a_lost_one_are_well) {
-    struct soft_gate gate;
+    struct gate gate;
     CUdeviceptr at = 0;
     CUdevice dev = 9;
     CUcontext ctx = make_own(0);
@@ -285,7 +285,7 @@ static void *wait_for_stream(void *user) {
 
 SOFT_TEST(contexts_reset_wakes_who_waits) {
     for (int round = 0; round < 20; round++) {
-        struct soft_gate gate;
+        struct gate gate;
         CUcontext again;
         CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
         pthread_t threads[3];

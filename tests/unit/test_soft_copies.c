@@ -8,7 +8,7 @@
 /* ---- when ---- */
 
 SOFT_TEST(copies_pageable_source_may_change_after_the_call) {
-    struct soft_gate gate;
+    struct gate gate;
     CUdeviceptr at = 0;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     unsigned char *source = malloc(100000);
@@ -25,7 +25,7 @@ SOFT_TEST(copies_pageable_source_may_change_after_the_call) {
 }
 
 SOFT_TEST(copies_pinned_source_is_read_late) {
-    struct soft_gate gate;
+    struct gate gate;
     CUdeviceptr at = 0;
     void *pinned = NULL;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -56,7 +56,7 @@ SOFT_TEST(copies_to_pageable_are_complete_on_return) {
 }
 
 SOFT_TEST(copies_to_pinned_return_at_once) {
-    struct soft_gate gate;
+    struct gate gate;
     CUdeviceptr at = 0;
     unsigned char *pinned = NULL;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -356,7 +356,7 @@ SOFT_TEST(copies_of_wrong_planes_are_refused) {
 /* ---- memory removed under work ---- */
 
 SOFT_TEST(copies_unmapped_under_queued_work_are_reported_and_stick) {
-    struct soft_gate gate;
+    struct gate gate;
     char text[512] = "";
     CUdeviceptr more = 0;
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
@@ -387,7 +387,7 @@ SOFT_TEST(copies_unmapped_under_running_work_are_reported) {
     int is_seen = 0;
     for (int i = 0; i < 10000 && !is_seen; i++) {
         assert_ok(drv->cuMemsetD8Async(at, 1, 32 * MIB, stream));
-        soft_sleep_ms(1);
+        sleep_ms(1);
         acre__lock_take(&acre__soft.lock); /* a running operation cannot end now */
         const struct soft_stream *found = acre__soft.devices[0].ctx.streams;
         is_seen = found->is_running && found->head == found->tail;
@@ -403,7 +403,7 @@ SOFT_TEST(copies_unmapped_under_running_work_are_reported) {
 SOFT_TEST(copies_remapped_elsewhere_are_not_reported) {
     CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
     CUdeviceptr at = soft_map(chunk, CHUNK, 0), beside = soft_map(chunk, CHUNK, 0);
-    struct soft_gate gate;
+    struct gate gate;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     soft_gate_put(&gate, stream);
     assert_ok(drv->cuMemsetD8Async(at, 1, CHUNK, stream));
@@ -436,14 +436,14 @@ SOFT_TEST(copies_that_wait_return_when_the_device_is_lost) {
         CUmemGenericAllocationHandle chunk = soft_chunk(CHUNK, 0);
         CUdeviceptr gone = soft_map(chunk, CHUNK, 0);
         CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
-        struct soft_gate gate;
+        struct gate gate;
         assert_ok(drv->cuMemAlloc(&at, 8 * MIB));
         for (int i = 0; i < 3; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, copy_until_lost, &at), 0);
         soft_gate_put(&gate, stream);
         assert_ok(drv->cuMemsetD8Async(gone, 1, 64, stream));
         assert_ok(drv->cuMemUnmap(gone, CHUNK));
-        soft_sleep_ms(5);
+        sleep_ms(5);
         soft_gate_open(&gate);
         for (int i = 0; i < 3; i++) {
             void *failed = &gate;

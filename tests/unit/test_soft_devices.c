@@ -145,7 +145,7 @@ SOFT_TEST_BARE(devices_streams_belong_to_one) {
     assert_refused(drv->cuMemsetD8Async(at, 1, 64, first));
     assert_ok(drv->cuMemcpyAsync(at, at + 32, 32, first)); /* copies may use any device's stream */
     /* The legacy streams of two devices do not order each other. */
-    struct soft_gate gate;
+    struct gate gate;
     soft_gate_put(&gate, NULL);
     use_device(0);
     assert_ok(drv->cuLaunchHostFunc(NULL, soft_note, &ran));
@@ -157,7 +157,7 @@ SOFT_TEST_BARE(devices_streams_belong_to_one) {
 
 SOFT_TEST_BARE(devices_lost_one_leaves_the_other_well) {
     begin_two();
-    struct soft_gate gate;
+    struct gate gate;
     CUdeviceptr at = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0), other = 0;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     soft_gate_put(&gate, stream);
@@ -233,7 +233,7 @@ SOFT_TEST_BARE(devices_peer_copy_goes_by_each_sides_access) {
 
 SOFT_TEST_BARE(devices_events_order_across) {
     begin_two();
-    struct soft_gate gate;
+    struct gate gate;
     _Atomic int ran = 0;
     CUevent event;
     CUstream first = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -244,7 +244,7 @@ SOFT_TEST_BARE(devices_events_order_across) {
     CUstream second = soft_stream(CU_STREAM_NON_BLOCKING);
     assert_ok(drv->cuStreamWaitEvent(second, event, 0));
     assert_ok(drv->cuLaunchHostFunc(second, soft_note, &ran));
-    soft_sleep_ms(20);
+    sleep_ms(20);
     assert_int_equal(atomic_load(&ran), 0);
     soft_gate_open(&gate);
     assert_ok(drv->cuStreamSynchronize(second));
@@ -254,7 +254,7 @@ SOFT_TEST_BARE(devices_events_order_across) {
 /* The event's device is lost, and its context is released while the record is still queued. */
 SOFT_TEST_BARE(devices_event_of_ended_context_holds_up_nobody) {
     begin_two();
-    struct soft_gate gate, loser;
+    struct gate gate, loser;
     CUevent event;
     CUdeviceptr at = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0);
     CUstream first = soft_stream(CU_STREAM_NON_BLOCKING), losing = soft_stream(1);
@@ -290,7 +290,7 @@ SOFT_TEST_BARE(devices_pinned_freed_under_work_of_other_is_safe) {
         CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
         for (int i = 0; i < 4; i++)
             assert_ok(drv->cuMemcpyHtoDAsync(at, pinned, 32 * MIB, stream));
-        soft_sleep_ms(round % 4);
+        sleep_ms(round % 4);
         use_device(0);
         assert_ok(drv->cuMemFreeHost(pinned));
         use_device(1);
@@ -316,7 +316,7 @@ SOFT_TEST_BARE(devices_unregistered_under_work_of_other_is_the_programs_again) {
         assert_ok(drv->cuMemAlloc(&at, 16 * MIB));
         CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
         assert_ok(drv->cuMemcpyHtoDAsync(at, own, 16 * MIB, stream));
-        soft_sleep_ms(1); /* the copy usually runs by now */
+        sleep_ms(1); /* the copy usually runs by now */
         use_device(0);
         assert_ok(drv->cuMemHostUnregister(own));
         free(own);
@@ -416,7 +416,7 @@ SOFT_TEST_BARE(devices_release_beside_busy_device_returns) {
 SOFT_TEST_BARE(devices_release_of_lost_device_with_running_work_is_safe) {
     for (int round = 0; round < 5; round++) {
         begin_two();
-        struct soft_gate gate;
+        struct gate gate;
         CUdeviceptr gone = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0), at = 0;
         CUstream losing = soft_stream(1), working = soft_stream(1);
         assert_ok(drv->cuMemAlloc(&at, 48 * MIB));

@@ -11,7 +11,7 @@ static CUevent make_event(void) {
 /* Returns 1 if the function has not run after 30 ms, in which it could have run. */
 static int is_held_up(_Atomic int *ran) {
     for (int i = 0; i < 30 && !atomic_load(ran); i++)
-        soft_sleep_ms(1);
+        sleep_ms(1);
     return !atomic_load(ran);
 }
 
@@ -25,7 +25,7 @@ SOFT_TEST(events_never_recorded_count_as_done) {
 }
 
 SOFT_TEST(events_recorded_behind_work_wait_for_it) {
-    struct soft_gate gate;
+    struct gate gate;
     _Atomic int ran = 0;
     CUevent event = make_event();
     CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), two = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -44,7 +44,7 @@ SOFT_TEST(events_recorded_behind_work_wait_for_it) {
 
 /* Later work on the recorded stream is not part of the event. */
 SOFT_TEST(events_do_not_cover_later_work) {
-    struct soft_gate gate;
+    struct gate gate;
     CUevent event = make_event();
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     assert_ok(drv->cuEventRecord(event, stream));
@@ -55,7 +55,7 @@ SOFT_TEST(events_do_not_cover_later_work) {
 }
 
 SOFT_TEST(events_recorded_again_stand_for_the_new_recording) {
-    struct soft_gate gate;
+    struct gate gate;
     CUevent event = make_event();
     CUstream late = soft_stream(CU_STREAM_NON_BLOCKING), idle = soft_stream(CU_STREAM_NON_BLOCKING);
     soft_gate_put(&gate, late);
@@ -71,7 +71,7 @@ SOFT_TEST(events_recorded_again_stand_for_the_new_recording) {
 
 /* A wait refers to the recording at the time it was queued. */
 SOFT_TEST(events_waited_for_and_recorded_again_keep_the_first) {
-    struct soft_gate first, second;
+    struct gate first, second;
     _Atomic int ran = 0;
     CUevent event = make_event();
     CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), two = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -91,7 +91,7 @@ SOFT_TEST(events_waited_for_and_recorded_again_keep_the_first) {
 }
 
 SOFT_TEST(events_destroyed_while_waited_for_still_hold) {
-    struct soft_gate gate;
+    struct gate gate;
     _Atomic int ran = 0;
     CUevent event = make_event();
     CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), two = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -132,7 +132,7 @@ static unsigned marker_refs(CUevent event) {
 }
 
 SOFT_TEST(events_destroyed_under_waiting_thread_wake_it_in_time) {
-    struct soft_gate gate;
+    struct gate gate;
     struct waiting waiting = {.event = make_event()};
     pthread_t thread;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -142,7 +142,7 @@ SOFT_TEST(events_destroyed_under_waiting_thread_wake_it_in_time) {
     assert_int_equal(pthread_create(&thread, NULL, wait_in_thread, &waiting), 0);
     assert_true(soft_eventually(marker_refs(waiting.event) > refs));
     assert_ok(drv->cuEventDestroy(waiting.event));
-    soft_sleep_ms(20);
+    sleep_ms(20);
     assert_false(atomic_load(&waiting.is_over));
     soft_gate_open(&gate);
     pthread_join(thread, NULL);
@@ -153,7 +153,7 @@ SOFT_TEST(events_destroyed_under_waiting_thread_wake_it_in_time) {
 
 SOFT_TEST(events_of_context_cover_all_streams) {
     enum { STREAMS = 4 };
-    struct soft_gate gates[STREAMS];
+    struct gate gates[STREAMS];
     _Atomic int ran = 0;
     CUevent event = make_event();
     CUstream waiter = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -167,7 +167,7 @@ SOFT_TEST(events_of_context_cover_all_streams) {
     assert_ok(drv->cuStreamWaitEvent(waiter, event, 0));
     assert_ok(drv->cuLaunchHostFunc(waiter, soft_note, &ran));
     for (int i = 0; i < STREAMS; i++) {
-        soft_sleep_ms(10);
+        sleep_ms(10);
         assert_int_equal(drv->cuEventQuery(event), CUDA_ERROR_NOT_READY);
         assert_int_equal(atomic_load(&ran), 0);
         soft_gate_open(&gates[i]);
@@ -178,7 +178,7 @@ SOFT_TEST(events_of_context_cover_all_streams) {
 }
 
 SOFT_TEST(events_of_context_do_not_cover_later_work) {
-    struct soft_gate gate;
+    struct gate gate;
     CUevent event = make_event();
     CUstream one = soft_stream(CU_STREAM_NON_BLOCKING), two = soft_stream(CU_STREAM_NON_BLOCKING);
     _Atomic int ran = 0;
@@ -193,11 +193,11 @@ SOFT_TEST(events_of_context_do_not_cover_later_work) {
 /* ---- other properties ---- */
 
 static void nap(void *user) {
-    soft_sleep_ms(*(const int *)user);
+    sleep_ms(*(const int *)user);
 }
 
 SOFT_TEST(events_measure_time_between_them) {
-    struct soft_gate gate;
+    struct gate gate;
     CUevent begin, end, untimed = make_event();
     int ms = 20;
     float measured = -1;
@@ -213,7 +213,7 @@ SOFT_TEST(events_measure_time_between_them) {
     soft_gate_open(&gate);
     assert_ok(drv->cuStreamSynchronize(stream));
     assert_ok(drv->cuEventElapsedTime(&measured, begin, end));
-    assert_true(measured >= 20.0f && measured < 1000.0f * SOFT_PATIENCE_MS);
+    assert_true(measured >= 20.0f && measured < 1000.0f * PATIENCE_MS);
     float back = 0;
     assert_ok(drv->cuEventElapsedTime(&back, end, begin));
     assert_true(back == -measured);

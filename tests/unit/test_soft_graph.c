@@ -286,7 +286,7 @@ static void graph_executables_begin_and_end_outside_of_strict_captures(void **st
 
 static void graph_launch_records_external_events(void **state) {
     (void)state;
-    struct soft_gate gate;
+    struct gate gate;
     CUevent event = event_make();
     (void)begin(one);
     assert_ok(drv->cuMemsetD8Async(at, 1, BYTES, one));
@@ -325,7 +325,7 @@ static void graph_launch_waits_for_external_events(void **state) {
 
 static void graph_launches_of_one_executable_come_one_after_the_other(void **state) {
     (void)state;
-    struct soft_gate gate;
+    struct gate gate;
     _Atomic int ran = 0;
     (void)begin(one);
     assert_ok(drv->cuMemsetD8Async(at, 1, BYTES, one));
@@ -334,7 +334,7 @@ static void graph_launches_of_one_executable_come_one_after_the_other(void **sta
     soft_gate_put(&gate, one);
     assert_ok(drv->cuGraphLaunch(exec, one));
     assert_ok(drv->cuGraphLaunch(exec, two)); /* after the first launch, which the gate blocks */
-    soft_sleep_ms(20);
+    sleep_ms(20);
     assert_int_equal(drv->cuStreamQuery(two), CUDA_ERROR_NOT_READY);
     assert_int_equal(atomic_load(&ran), 0);
     soft_gate_open(&gate);
@@ -483,7 +483,7 @@ static void object_lives_as_long_as_graph_and_executables(void **state) {
         assert_ok(drv->cuGraphInstantiateWithFlags(&execs[i], graph, 0));
     assert_ok(drv->cuGraphExecDestroy(execs[0]));
     assert_ok(drv->cuGraphDestroy(graph));
-    soft_sleep_ms(20);
+    sleep_ms(20);
     assert_int_equal(atomic_load(&ending.count), 0);
     assert_ok(drv->cuGraphExecDestroy(execs[1]));
     /* CuGraphExecDestroy called the destructor on this thread. */
@@ -514,7 +514,7 @@ static void object_of_finished_work_ends_on_another_thread(void **state) {
 
 static void object_lives_while_a_launch_runs(void **state) {
     (void)state;
-    struct soft_gate gate;
+    struct gate gate;
     struct ending ending = {0};
     CUgraphExec exec;
     CUgraph graph = graph_with_object(&ending);
@@ -525,7 +525,7 @@ static void object_lives_while_a_launch_runs(void **state) {
     assert_ok(drv->cuGraphLaunch(exec, one));
     assert_ok(drv->cuGraphExecDestroy(exec));
     assert_refused(drv->cuGraphLaunch(exec, one));
-    soft_sleep_ms(20);
+    sleep_ms(20);
     assert_int_equal(atomic_load(&ending.count), 0);
     soft_gate_open(&gate);
     assert_ok(drv->cuStreamSynchronize(one));
@@ -544,7 +544,7 @@ static void object_lives_while_a_launch_lags(void **state) {
     assert_ok(drv->cuGraphExecDestroy(exec));
     for (int i = 0; i < 500; i++) /* too few for the launch to become due */
         assert_ok(drv->cuMemsetD8Async(other, 1, BYTES, two));
-    soft_sleep_ms(20);
+    sleep_ms(20);
     assert_int_equal(atomic_load(&ending.count), 0);
     assert_ok(drv->cuStreamSynchronize(one));
     assert_true(is_over(&ending));

@@ -159,7 +159,7 @@ MEMORY_TEST(graph_memory_that_is_not_freed_refuses_the_next_launch) {
 
 /* Freed on another stream that is still busy: the next launch waits for the free. */
 MEMORY_TEST(graph_memory_follows_its_last_free) {
-    struct soft_gate gate;
+    struct gate gate;
     CUdeviceptr at;
     CUgraph graph = filling_graph(3, 0, &at);
     CUgraphExec exec = instantiate(graph, 0);
@@ -274,7 +274,7 @@ MEMORY_TEST(graph_memory_that_is_live_outlives_its_graph) {
 
 /* A launch in flight keeps the memory of its executable. */
 MEMORY_TEST(graph_memory_is_held_by_a_launch_in_flight) {
-    struct soft_gate gate;
+    struct gate gate;
     CUdeviceptr at;
     CUgraph graph = filling_graph(3, 1, &at);
     CUgraphExec exec = instantiate(graph, 0);

@@ -60,7 +60,7 @@ SOFT_TEST(memory_managed_stays_open) {
 
 /* cuStreamAttachMemAsync runs in stream order; host and device can access the pages at any time. */
 SOFT_TEST(memory_attach_is_in_stream_order) {
-    struct soft_gate gate;
+    struct gate gate;
     CUdeviceptr at = 0;
     CUevent event = NULL;
     CUgraph graph = NULL;
@@ -388,7 +388,7 @@ static void *free_in_thread(void *argument) {
 }
 
 SOFT_TEST(memory_free_waits_for_queued_work) {
-    struct soft_gate gate;
+    struct gate gate;
     struct freeing freeing = {0};
     pthread_t thread;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -396,7 +396,7 @@ SOFT_TEST(memory_free_waits_for_queued_work) {
     soft_gate_put(&gate, stream);
     assert_ok(drv->cuMemsetD8Async(freeing.at, 1, 4096, stream));
     assert_int_equal(pthread_create(&thread, NULL, free_in_thread, &freeing), 0);
-    soft_sleep_ms(50);
+    sleep_ms(50);
     assert_false(atomic_load(&freeing.is_over));
     soft_gate_open(&gate);
     pthread_join(thread, NULL);
@@ -406,7 +406,7 @@ SOFT_TEST(memory_free_waits_for_queued_work) {
 
 /* Both threads wait for the same work; only one of them may free the block. */
 SOFT_TEST(memory_free_by_two_threads_succeeds_once) {
-    struct soft_gate gate;
+    struct gate gate;
     struct freeing freeing[2] = {{0}, {0}};
     pthread_t threads[2];
     CUdeviceptr at = 0;
@@ -417,7 +417,7 @@ SOFT_TEST(memory_free_by_two_threads_succeeds_once) {
         freeing[i].at = at;
         assert_int_equal(pthread_create(&threads[i], NULL, free_in_thread, &freeing[i]), 0);
     }
-    soft_sleep_ms(20);
+    sleep_ms(20);
     soft_gate_open(&gate);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);

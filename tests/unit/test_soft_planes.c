@@ -93,7 +93,7 @@ SOFT_TEST(planes_random_fills_are_exact) {
 }
 
 SOFT_TEST(planes_fill_of_halves_is_late) {
-    struct soft_gate gate;
+    struct gate gate;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     unsigned short *pinned = NULL;
     assert_ok(drv->cuMemAllocHost((void **)&pinned, 4096));
@@ -113,7 +113,7 @@ SOFT_TEST(planes_fill_of_halves_is_late) {
 /* cuMemcpyPeer waits for work queued before it on any stream of both devices. */
 SOFT_TEST_BARE(planes_peer_copy_waits_for_both_devices) {
     soft_begin(64 * MIB, 2);
-    struct soft_gate gate;
+    struct gate gate;
     CUdeviceptr from = 0, to = 0;
     assert_ok(drv->cuMemAlloc(&to, 4096));
     assert_ok(drv->cuMemsetD8(to, 1, 4096));

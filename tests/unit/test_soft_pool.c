@@ -104,7 +104,7 @@ SOFT_TEST(pool_keeps_what_its_threshold_says_and_trims_to_less) {
 SOFT_TEST(pool_trims_nothing_under_work_that_is_queued) {
     CUmemoryPool pool = make_pool(0);
     CUstream stream = soft_stream(0);
-    struct soft_gate gate;
+    struct gate gate;
     CUdeviceptr at = take(pool, MIB, stream);
     set_threshold(pool, UINT64_MAX);
     soft_gate_put(&gate, stream);
@@ -166,7 +166,7 @@ SOFT_TEST(pool_out_of_memory_gives_back_what_others_keep) {
 SOFT_TEST(pool_memory_comes_back_on_its_stream_at_once) {
     CUmemoryPool pool = make_pool(0);
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
-    struct soft_gate gate;
+    struct gate gate;
     soft_gate_put(&gate, stream);
     CUdeviceptr first = take(pool, BLOCK, stream);
     assert_ok(drv->cuMemsetD8Async(first, 1, BLOCK, stream));
@@ -184,7 +184,7 @@ struct parted {
     CUmemoryPool pool;
     CUstream freeing, taking;
     CUdeviceptr freed;
-    struct soft_gate gate;
+    struct gate gate;
 };
 
 static void parted_make(struct parted *p) {
@@ -264,7 +264,7 @@ SOFT_TEST(pool_follows_events_that_are_over) {
 SOFT_TEST(pool_follows_the_legacy_stream) {
     CUmemoryPool pool = make_pool(0);
     CUstream blocking = soft_stream(0);
-    struct soft_gate gate;
+    struct gate gate;
     set_flags(pool, 1, 0, 0);
     CUdeviceptr at = take(pool, 2 * MIB, NULL);
     soft_gate_put(&gate, NULL);
@@ -326,7 +326,7 @@ SOFT_TEST(pool_waits_for_other_streams_when_there_is_nothing_else) {
         CUstream one = soft_stream(CU_STREAM_NON_BLOCKING),
                  two = soft_stream(CU_STREAM_NON_BLOCKING),
                  taking = soft_stream(CU_STREAM_NON_BLOCKING);
-        struct soft_gate gate;
+        struct gate gate;
         CUdeviceptr whole = take(pool, 8 * MIB, one), at = 0;
         give(whole, one);
         CUdeviceptr first = take(pool, 4 * MIB, one), second = take(pool, 4 * MIB, one);
@@ -353,7 +353,7 @@ SOFT_TEST(pool_waits_for_other_streams_when_there_is_nothing_else) {
 SOFT_TEST(pool_that_is_destroyed_goes_with_its_last_allocation) {
     CUmemoryPool pool = make_pool(0);
     CUstream stream = soft_stream(0);
-    struct soft_gate gate;
+    struct gate gate;
     CUdeviceptr one = take(pool, BLOCK, stream), two = take(pool, BLOCK, stream);
     assert_ok(drv->cuDeviceSetMemPool(0, pool));
     assert_ok(drv->cuMemPoolDestroy(pool));
@@ -460,7 +460,7 @@ SOFT_TEST(pool_frees_plain_memory_in_stream_order) {
     static const size_t sizes[] = {4096, 4 * MIB};
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     for (int i = 0; i < 2; i++) {
-        struct soft_gate gate;
+        struct gate gate;
         CUdeviceptr at = 0;
         assert_ok(drv->cuMemAlloc(&at, sizes[i]));
         soft_gate_put(&gate, stream);

@@ -296,7 +296,7 @@ static void host_free_of_what_another_used(void) {
 
 /* Queued work still uses the block. */
 static void host_free_under_queued_work(void) {
-    struct soft_gate gate;
+    struct gate gate;
     CUstream one = stream_make();
     CUdeviceptr at = take(one);
     int is_seeded = acre__soft.config.seeded;

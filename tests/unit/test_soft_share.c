@@ -123,7 +123,7 @@ SOFT_TEST(share_export_under_running_work_tears_nothing) {
     }
     int fds[MOVED];
     for (size_t i = 0; i < MOVED; i++) {
-        soft_sleep_ms(3);
+        sleep_ms(3);
         fds[i] = export_fd(chunks[i]);
     }
     atomic_store(&exports_over, 1);

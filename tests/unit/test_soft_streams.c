@@ -5,7 +5,7 @@
 /* ---- asynchronous and in order ---- */
 
 SOFT_TEST(streams_run_after_the_call_returned) {
-    struct soft_gate gate;
+    struct gate gate;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING), reader = soft_stream(1);
     unsigned char *pinned = NULL;
     CUdeviceptr at = 0;
@@ -49,7 +49,7 @@ SOFT_TEST(streams_keep_order) {
 
 SOFT_TEST(streams_blocked_function_holds_up_its_own_only) {
     enum { BUSY = 12 };
-    struct soft_gate gates[BUSY];
+    struct gate gates[BUSY];
     CUstream streams[BUSY];
     for (int i = 0; i < BUSY; i++) {
         streams[i] = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -81,12 +81,12 @@ SOFT_TEST(streams_workers_are_as_many_as_busy_streams) {
 
 /* Expects that work on `second` waits, or does not wait, for earlier work on `first`. */
 static void expect_order(CUstream first, CUstream second, int waits) {
-    struct soft_gate gate;
+    struct gate gate;
     _Atomic int ran = 0;
     soft_gate_put(&gate, first);
     assert_ok(drv->cuLaunchHostFunc(second, soft_note, &ran));
     if (waits) {
-        soft_sleep_ms(30);
+        sleep_ms(30);
         assert_int_equal(atomic_load(&ran), 0);
     } else {
         assert_true(soft_eventually(atomic_load(&ran)));
@@ -123,13 +123,13 @@ SOFT_TEST(streams_non_blocking_is_independent) {
 
 /* Work on the legacy stream between two blocking streams orders them. */
 SOFT_TEST(streams_legacy_work_between_two_orders_them) {
-    struct soft_gate gate;
+    struct gate gate;
     _Atomic int ran = 0, middle = 0;
     CUstream one = soft_stream(CU_STREAM_DEFAULT), two = soft_stream(CU_STREAM_DEFAULT);
     soft_gate_put(&gate, one);
     assert_ok(drv->cuLaunchHostFunc(NULL, soft_note, &middle));
     assert_ok(drv->cuLaunchHostFunc(two, soft_note, &ran));
-    soft_sleep_ms(30);
+    sleep_ms(30);
     assert_int_equal(atomic_load(&middle) + atomic_load(&ran), 0);
     assert_int_equal(drv->cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
     soft_gate_open(&gate);
@@ -154,7 +154,7 @@ SOFT_TEST(streams_legacy_synchronize_waits_for_blocking) {
 struct per_thread {
     unsigned long long id;
     CUresult result;
-    struct soft_gate *gate;
+    struct gate *gate;
     _Atomic int *ran;
 };
 
@@ -164,7 +164,7 @@ static void *use_per_thread(void *argument) {
     if (!use->result)
         use->result = drv->cuStreamGetId(CU_STREAM_PER_THREAD, &use->id);
     if (!use->result && use->gate)
-        use->result = drv->cuLaunchHostFunc(CU_STREAM_PER_THREAD, soft_gate_wait, use->gate);
+        use->result = drv->cuLaunchHostFunc(CU_STREAM_PER_THREAD, gate_run, use->gate);
     if (!use->result && use->ran)
         use->result = drv->cuLaunchHostFunc(CU_STREAM_PER_THREAD, soft_note, use->ran);
     return NULL;
@@ -191,7 +191,7 @@ SOFT_TEST(streams_per_thread_differs_and_ends_with_its_thread) {
 }
 
 SOFT_TEST(streams_per_thread_of_ended_thread_finishes_its_work) {
-    struct soft_gate gate = {0};
+    struct gate gate = {0};
     _Atomic int ran = 0;
     struct per_thread use = {.gate = &gate, .ran = &ran};
     per_thread_run(&use); /* the thread has ended, its work waits at the gate */
@@ -248,7 +248,7 @@ SOFT_TEST(streams_thread_that_outlives_the_context_ends_well) {
 /* ---- handles and destruction ---- */
 
 SOFT_TEST(streams_destroyed_finishes_its_work) {
-    struct soft_gate gate;
+    struct gate gate;
     _Atomic int ran = 0;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     soft_gate_put(&gate, stream);
@@ -263,7 +263,7 @@ SOFT_TEST(streams_destroyed_finishes_its_work) {
 }
 
 SOFT_TEST(streams_handle_comes_back_with_another_id) {
-    struct soft_gate gate;
+    struct gate gate;
     unsigned long long first = 0, second = 0;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     assert_ok(drv->cuStreamGetId(stream, &first));
@@ -331,7 +331,7 @@ static void *wait_in_thread(void *argument) {
 
 SOFT_TEST(streams_destroyed_under_waiting_threads_wakes_them) {
     enum { WAITERS = 3 };
-    struct soft_gate gate;
+    struct gate gate;
     struct waiting waiting[WAITERS];
     pthread_t threads[WAITERS];
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
@@ -342,7 +342,7 @@ SOFT_TEST(streams_destroyed_under_waiting_threads_wakes_them) {
     }
     assert_true(soft_eventually(soft_waiters() == WAITERS));
     assert_ok(drv->cuStreamDestroy(stream));
-    soft_sleep_ms(10);
+    sleep_ms(10);
     for (int i = 0; i < WAITERS; i++)
         assert_false(atomic_load(&waiting[i].is_over));
     soft_gate_open(&gate);
@@ -448,7 +448,7 @@ static void hear(CUstream stream, CUresult status, void *user) {
 
 SOFT_TEST(streams_callback_comes_in_order) {
     struct heard heard = {0};
-    struct soft_gate gate;
+    struct gate gate;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     soft_gate_put(&gate, stream);
     assert_ok(drv->cuStreamAddCallback(stream, hear, &heard, 0));
@@ -464,7 +464,7 @@ SOFT_TEST(streams_callback_comes_in_order) {
 /* Unlike a host function, a callback runs on a lost device and receives the error. */
 SOFT_TEST(streams_callback_hears_of_a_lost_device) {
     struct heard heard = {0};
-    struct soft_gate gate;
+    struct gate gate;
     _Atomic int noted = 0;
     CUstream stream = soft_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr at = soft_map(soft_chunk(CHUNK, 0), CHUNK, 0);

@@ -10,7 +10,6 @@
 #include "device/device.h"
 #include "fault/fault_device.h"
 #include "space/steps.h"
-#include "support/gate.h"
 
 static uint64_t refusals(acre_device *dev) {
     return api_stats(dev).driver_refusals;

@@ -5,7 +5,6 @@
 
 #include "space/uses.h"
 #include "space_fixture.h"
-#include "support/gate.h"
 
 /* ---- gates ---- */
 
