@@ -92,11 +92,12 @@ ACRE_API acre_status acre_device_sync(acre_device *device);
  *
  * If acre holds more than a new limit, the call releases idle memory, as acre_trim does, and leaves
  * memory in use alone. It does not wait: call acre_device_sync first to release also what was freed
- * but may still be used by queued work. Until acre holds no more than the limit, no allocation
- * succeeds, not even from memory that acre holds: each one releases idle memory, waits for such
- * work, and fails if that is too little. So memory in use never grows beyond the limit. All memory
- * of a vec, a heap or a plan is in use: a vec still grows within its capacity, and kernels still
- * allocate from a heap. */
+ * but may still be used by queued work. Chunks with live blocks stay. Until acre holds no more than
+ * the limit, it creates no memory: each allocation releases idle memory, and waits for such work if
+ * it must. Pools still serve free memory that they hold, as long as the live blocks of all pools of
+ * the device, and what else acre holds there, stay within the limit. All else fails. So memory in
+ * use never grows beyond the limit. All memory of a vec, a heap or a plan is in use: a vec still
+ * grows within its capacity, and kernels still allocate from a heap. */
 ACRE_API acre_status acre_device_set_limits(acre_device *device, uint64_t limit_bytes,
                                             uint64_t margin_bytes);
 

@@ -187,7 +187,8 @@ class Device(Closing):
 
     def set_limits(self, limit_bytes: int = 0, margin_bytes: int = 0) -> None:
         """Limits the device memory that acre holds in this process, for whatever purpose. margin_bytes of the card stay
-        free for others. 0: no limit. A limit below what acre holds releases chunks in which nothing is in use."""
+        free for others. 0: no limit. A limit below what acre holds releases idle memory; after synchronize(),
+        that is all chunks without live blocks."""
         check(lib().acre_device_set_limits(
             self.handle, size(limit_bytes, "limit_bytes"), size(margin_bytes, "margin_bytes")))
 

@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "acre.h"
+#include "base/atomic.h"
 #include "base/round.h"
 #include "base/tree.h"
 #include "space/book.h"
@@ -116,6 +117,8 @@ struct acre__account {
     uint64_t refused;                   /* the least `held` that the card or a limit refused */
     uint64_t window_bytes, window_peak; /* bytes taken in this window, and `peak` at its start */
     uint64_t window_rise;               /* by how much `peak` rose in the window before */
+    uint64_t idle;                      /* `held`, less what the owner counts as in use */
+    _Atomic uint64_t *idle_in_all;      /* a sum of `idle` of several owners, or NULL */
     /* Called when an arena needs more than the budget allows. The owner releases about `bytes` that
      * its other arenas hold and do not use. NULL: it cannot. */
     void (*reclaim)(struct acre__account *account, const struct acre__arena *asking,
@@ -459,10 +462,24 @@ static inline void acre__arena_count_given(struct acre__arena *arena, uint64_t l
     arena->taken -= less;
     arena->setup.account->taken -= less;
 }
+static inline void acre__account_idle(struct acre__account *account, uint64_t more, uint64_t less) {
+    account->idle += more - less;
+    if (account->idle_in_all)
+        acre__fetch_add(account->idle_in_all, more - less, memory_order_seq_cst);
+}
+/* Moves `idle` to another sum; NULL: to none. */
+static inline void acre__account_idle_in(struct acre__account *account, _Atomic uint64_t *all) {
+    uint64_t idle = account->idle;
+    acre__account_idle(account, 0, idle);
+    account->idle_in_all = all;
+    acre__account_idle(account, idle, 0);
+}
+/* Memory counts after it was created, and no longer before it is released. */
 static inline void acre__arena_count_held(struct acre__arena *arena, uint64_t more, uint64_t less) {
     struct acre__account *account = arena->setup.account;
     arena->held += more - less;
     account->held += more - less;
+    acre__account_idle(account, more, less);
     account->held_peak = account->held > account->held_peak ? account->held : account->held_peak;
     if (account->held >= account->refused)
         account->refused = 0;

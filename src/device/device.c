@@ -463,6 +463,7 @@ static void device_begin(acre_device *dev, const struct acre__driver *drv, uint3
     acre__store(&dev->limit_bytes, 0, memory_order_relaxed);
     acre__store(&dev->margin_bytes, 0, memory_order_relaxed);
     acre__store(&dev->held_bytes, 0, memory_order_relaxed);
+    acre__store(&dev->pool_idle_bytes, 0, memory_order_relaxed);
     acre__store(&dev->users, 0, memory_order_relaxed);
     acre__store(&dev->copies_direct, 0, memory_order_relaxed);
     acre__store(&dev->copies_staged, 0, memory_order_relaxed);

@@ -50,6 +50,7 @@ struct acre_device {
 
     _Atomic uint64_t limit_bytes, margin_bytes; /* of acre_device_set_limits; 0: none */
     _Atomic uint64_t held_bytes;                /* see held.h */
+    _Atomic uint64_t pool_idle_bytes;           /* of those, what pools hold and have not served */
 
     _Atomic uint64_t users; /* bits by device number: devices whose work may use this memory */
 

@@ -122,7 +122,21 @@ acre_status acre__held_add(acre_device *dev, uint64_t bytes, enum acre__held_for
 }
 
 void acre__held_remove(acre_device *dev, uint64_t bytes) {
-    acre__fetch_sub(&dev->held_bytes, bytes, memory_order_relaxed);
+    acre__fetch_sub(&dev->held_bytes, bytes, memory_order_release);
+}
+
+/* The idle bytes are negative for a moment while other threads both reserve and count. Memory is
+ * idle after it counts as held, and no longer idle before it is released. So what this call sees in
+ * use is too little only if acre held no more than the limit meanwhile. */
+int acre__held_reserve(acre_device *dev, uint64_t bytes) {
+    uint64_t idle = acre__load(&dev->pool_idle_bytes, memory_order_seq_cst);
+    do {
+        uint64_t held = acre__load(&dev->held_bytes, memory_order_acquire), limit = limit_of(dev);
+        if (limit && held > limit && (int64_t)(held - limit + bytes) > (int64_t)idle)
+            return 0;
+    } while (!acre__cas_weak(&dev->pool_idle_bytes, &idle, idle - bytes, memory_order_seq_cst,
+                             memory_order_seq_cst));
+    return 1;
 }
 
 /* ---- what is left ---- */

@@ -32,13 +32,26 @@ uint64_t acre__held_missing(acre_device *dev, uint64_t bytes, uint64_t free_byte
                             enum acre__held_for why);
 
 /* Returns by how many bytes acre holds more than the limit: not 0 only after the limit was lowered.
- * Until it is 0, callers serve no memory that acre holds but is not in use. So memory in use never
- * grows beyond the limit. */
+ * Until it is 0, callers serve no memory that acre holds but is not in use, except as
+ * acre__held_reserve allows. So memory in use never grows beyond the limit. */
 static inline uint64_t acre__held_over(const acre_device *dev) {
     uint64_t limit = atomic_load_explicit(&dev->limit_bytes, memory_order_relaxed);
     uint64_t held = atomic_load_explicit(&dev->held_bytes, memory_order_relaxed);
     return limit && held > limit ? held - limit : 0;
 }
+
+/* Returns how much of the limit is in use while acre holds more than the limit: all that it holds,
+ * without what is idle in pools. */
+static inline uint64_t acre__held_in_use(const acre_device *dev) {
+    uint64_t held = atomic_load_explicit(&dev->held_bytes, memory_order_acquire);
+    uint64_t idle = atomic_load_explicit(&dev->pool_idle_bytes, memory_order_seq_cst);
+    return (int64_t)idle < 0 ? held : held > idle ? held - idle : 0;
+}
+
+/* For a pool that serves `bytes` of what it holds: takes them off the idle bytes of the pools.
+ * Returns 0 if acre holds more than the limit, and more than the limit would then be in use. The
+ * caller adds them again once it has counted what it serves. */
+int acre__held_reserve(acre_device *dev, uint64_t bytes);
 
 /* Returns the size of the largest request that can ever succeed: the limit, or the card. */
 static inline uint64_t acre__held_most(const acre_device *dev) {

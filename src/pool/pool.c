@@ -70,6 +70,7 @@ static void pool_end_record(acre_pool *pool) {
 
 static void pool_free(acre_pool *pool) {
     acre__slab_end_all(pool);
+    acre__account_idle_in(&pool->account, NULL); /* blocks that leaked count as used */
     struct acre__node *node;
     while ((node = acre__tree_first(&pool->uses)))
         acre__pool_use_end(pool, acre__tree_entry(node, struct acre__pool_use, node));
@@ -393,6 +394,8 @@ static void pool_insert(acre_pool *pool) {
                        : acre__load(&dev->is_suspended, memory_order_seq_cst);
     acre__store(&pool->is_suspended, pool->kind == ACRE_KIND_DEVICE ? how : 0,
                 memory_order_seq_cst);
+    if (pool->kind == ACRE_KIND_DEVICE && !how)
+        acre__account_idle_in(&pool->account, &dev->pool_idle_bytes);
     acre__live_insert(&acre__pools, &pool->live, dev);
 }
 

@@ -110,7 +110,7 @@ struct acre_pool {
 };
 
 /* Returns by how many bytes the device's memory exceeds its limit (device/held.h). Then the pool
- * serves nothing, and grants thread caches nothing. */
+ * serves only what acre__limit_reserve allows, and grants thread caches nothing. */
 static inline uint64_t acre__pool_over(const acre_pool *pool) {
     return pool->kind == ACRE_KIND_DEVICE ? acre__held_over(pool->dev) : 0;
 }

@@ -18,6 +18,7 @@
 #include "device/held.h"
 #include "pool/pool_central.h"
 #include "pool/pool_debug.h"
+#include "pool/pool_freed.h"
 #include "pool/pool_ladder.h"
 #include "pool/pool_large.h"
 #include "pool/pool_limit.h"
@@ -30,35 +31,61 @@
 
 /* ---- trying ---- */
 
-/* While acre holds more than the limit of the device: releases free memory, and refuses the request
- * if that is too little, even one that free memory of the pool could serve. */
-static acre_status within_device_limit(const struct acre__want *want) {
+/* While acre holds more than the limit of the device: releases free memory. If that is too little,
+ * the pool serves single slots of what it holds, as far as the bytes in use stay within the limit:
+ * reserves them. */
+static acre_status within_device_limit(struct acre__want *want, uint64_t *reserved) {
+    acre_device *dev = want->pool->dev;
     if (!acre__pool_over(want->pool))
         return ACRE_OK;
     acre__slab_trim(want->pool, 0);
-    return acre__chunk_within_limit(want->pool->dev, want->bytes);
+    if (acre__chunk_within_limit(dev, want->bytes) == ACRE_OK)
+        return ACRE_OK;
+    want->count = want->most = 1;
+    return acre__limit_reserve(want->pool, want->bytes, reserved);
+}
+
+/* Charges the slots. If they are larger than what was reserved of the limit of the device, and the
+ * rest of them exceeds it, the pool keeps them. */
+static acre_status ladder_charge(struct acre__want *want, struct acre__want *part,
+                                 uint64_t reserved) {
+    acre_pool *pool = want->pool;
+    uint64_t each = acre__pool_table_find(part->slots.first->p)->slot_bytes; /* may be larger */
+    uint64_t bytes = part->slots.count * each;
+    acre_status status = ACRE_OK;
+    if (reserved && bytes > reserved)
+        status = acre__limit_reserve(pool, bytes - reserved, &reserved);
+    acre__limit_charge(pool, bytes, part->slots.count);
+    acre__limit_unreserve(pool, reserved);
+    if (status)
+        acre__freed_add(pool, acre__central_stream(want)->recent->freed, want->size_class,
+                        &part->slots);
+    want->slots = part->slots;
+    return status;
 }
 
 /* Takes slots, as far as the limits and `effort` allow. Returns ACRE_OK without slots if there are
  * none. */
 static acre_status ladder_try(struct acre__want *want, enum acre__effort effort) {
     struct acre__want part = *want;
+    uint64_t reserved = 0;
     uint32_t suspended = acre__load(&want->pool->is_suspended, memory_order_relaxed);
     if (suspended)
         return acre__fail(acre__suspended_as(suspended), "memory of the pool is suspended");
     acre_status status = acre__limit_check(want->pool, want->bytes, &part.count);
     want->is_limited = status == ACRE_E_LIMIT;
-    if (status || (status = within_device_limit(want)))
+    if (status || (status = within_device_limit(&part, &reserved)))
         return status;
+    if (reserved && effort == ACRE__TAKE_BEHIND) /* a later rung waits, which may release memory */
+        effort = ACRE__TAKE_FREE;
     (void)acre__limit_check(want->pool, want->bytes, &part.most);
     status = want->size_class == ACRE__CLASSES ? acre__large_take(&part, effort)
                                                : acre__central_take(&part, effort);
+    if (part.slots.count)
+        return ladder_charge(want, &part, reserved);
+    acre__limit_unreserve(want->pool, reserved);
     want->slots = part.slots;
-    if (!part.slots.count)
-        return status;
-    uint64_t each = acre__pool_table_find(part.slots.first->p)->slot_bytes; /* may be larger */
-    acre__limit_charge(want->pool, part.slots.count * each, part.slots.count);
-    return ACRE_OK;
+    return status;
 }
 
 /* Returns 1 for a request that no rung can help: it is larger than the card or than a limit. */

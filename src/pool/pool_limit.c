@@ -3,6 +3,7 @@
  * Slots count once they have left the pool's lists, whether they are live or in a thread's cache.
  * The pool counts them in batches, under its lock, when they leave and return. So hits update no
  * counter. The pool drains caches before a call fails, so only live blocks make it fail. */
+#include "base/atomic.h"
 #include "base/status.h"
 #include "pool/pool_limit.h"
 
@@ -22,11 +23,27 @@ acre_status acre__limit_check(const acre_pool *pool, size_t bytes, uint32_t *cou
 void acre__limit_charge(acre_pool *pool, uint64_t bytes, uint32_t count) {
     pool->used += bytes;
     pool->used_blocks += count;
+    acre__account_idle(&pool->account, 0, bytes);
 }
 
 void acre__limit_credit(acre_pool *pool, uint64_t bytes, uint32_t count) {
     pool->used -= bytes;
     pool->used_blocks -= count;
+    acre__account_idle(&pool->account, bytes, 0);
     if (pool->used <= pool->soft_limit_bytes)
         pool->soft_mark = pool->soft_limit_bytes;
+}
+
+acre_status acre__limit_reserve(acre_pool *pool, uint64_t bytes, uint64_t *reserved) {
+    if (!acre__pool_over(pool))
+        return ACRE_OK;
+    if (!acre__held_reserve(pool->dev, bytes))
+        return acre__held_refuse(pool->dev, bytes, bytes, ACRE__HELD_ASK);
+    *reserved += bytes;
+    return ACRE_OK;
+}
+
+void acre__limit_unreserve(acre_pool *pool, uint64_t reserved) {
+    if (reserved)
+        acre__fetch_add(&pool->dev->pool_idle_bytes, reserved, memory_order_seq_cst);
 }

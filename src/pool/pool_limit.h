@@ -10,5 +10,10 @@ acre_status acre__limit_check(const acre_pool *pool, size_t bytes, uint32_t *cou
 /* Count slots that a thread takes, or returns. */
 void acre__limit_charge(acre_pool *pool, uint64_t bytes, uint32_t count);
 void acre__limit_credit(acre_pool *pool, uint64_t bytes, uint32_t count);
+/* While acre holds more than the limit of the device: reserves `bytes` of the limit, and adds them
+ * to *reserved, or returns ACRE_E_DEVICE_MEMORY. The caller gives them back once it has charged
+ * what it took, or has taken nothing. */
+acre_status acre__limit_reserve(acre_pool *pool, uint64_t bytes, uint64_t *reserved);
+void acre__limit_unreserve(acre_pool *pool, uint64_t reserved);
 
 #endif

@@ -31,27 +31,28 @@ static void slab_resize(struct acre__slab *slab) {
     slab->bytes = (size_t)slab->piece->bytes;
     slab->slot_bytes = slab->bytes;
     uint32_t value = acre__load(&slab->states[0], memory_order_relaxed);
-    acre__limit_charge(slab->pool, slab->slot_bytes, 1);
+    acre__limit_charge(slab->pool, slab->slot_bytes, 1); /* first: the sum may only be too large */
     acre__limit_credit(slab->pool, before, 1);
     acre__tag_change(acre__tag_of(slab, &slab->states[0], value),
                      (int64_t)slab->slot_bytes - (int64_t)before, 0);
 }
 
-/* Lock held: returns 1 if the limits allow the new size. If not, the caller tries a copy, which
- * fails with a report. */
-static int change_is_allowed(const struct change *change) {
+/* Lock held: returns 1 if the limits allow the new size; *reserved is of the limit of the device.
+ * If not, the caller tries a copy, which fails with a report. */
+static int change_is_allowed(const struct change *change, uint64_t *reserved) {
     struct acre__slab *slab = change->slab;
     size_t more = acre__large_bytes(change->bytes) - slab->slot_bytes;
     uint32_t value = acre__load(&slab->states[0], memory_order_relaxed);
     uint32_t one = 1;
-    return !acre__pool_over(change->pool) &&
-           acre__limit_check(change->pool, more, &one) == ACRE_OK &&
-           !acre__tag_over(acre__tag_of(slab, &slab->states[0], value), more);
+    return acre__limit_check(change->pool, more, &one) == ACRE_OK &&
+           !acre__tag_over(acre__tag_of(slab, &slab->states[0], value), more) &&
+           acre__limit_reserve(change->pool, more, reserved) == ACRE_OK;
 }
 
 /* Lock held: resizes without a copy, if possible. */
 static acre_status change_large(struct change *change, uint64_t id, int *is_done) {
     struct acre__slab *slab = change->slab;
+    uint64_t reserved = 0;
     struct acre__pool_stream *own = acre__stream_named(change->pool, change->stream, id);
     if (!own)
         return ACRE_E_HOST_MEMORY;
@@ -68,7 +69,7 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
                 acre__stream_settle(change->pool, own, 1);
         }
         *is_done = 1;
-    } else if (!change_is_allowed(change)) {
+    } else if (!change_is_allowed(change, &reserved)) {
         return ACRE_OK;
     } else {
         *is_done = acre__arena_extend(slab->piece, reach, change->bytes);
@@ -78,9 +79,11 @@ static acre_status change_large(struct change *change, uint64_t id, int *is_done
                        acre__arena_extend_new(slab->piece, reach, change->bytes) == ACRE_OK;
         }
     }
+    if (*is_done)
+        slab_resize(slab);
+    acre__limit_unreserve(change->pool, reserved);
     if (!*is_done)
         return ACRE_OK;
-    slab_resize(slab);
     acre__store(&slab->asked, change->bytes, memory_order_relaxed);
     change_tell(change, change->p);
     return ACRE_OK;

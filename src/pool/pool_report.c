@@ -162,6 +162,8 @@ static void collect_pool(struct acre__oom *oom, const struct acre__want *want) {
     /* As the ladder has searched: a request that fits a hole does not fail. */
     oom->largest_hole =
         acre__slab_room(pool, own, want->size_class == ACRE__CLASSES, want->alignment);
+    oom->is_there =
+        want->size_class < ACRE__CLASSES && acre__tree_first(&pool->open[want->size_class]) != NULL;
 }
 
 static void collect_stack(void *user, uint32_t stack, uint64_t count, uint64_t bytes) {
@@ -211,7 +213,9 @@ static void collect_limits(struct acre__oom *oom, const acre_pool *pool) {
     oom->short_of_limit = acre__held_missing(dev, oom->whole, UINT64_MAX, ACRE__HELD_NEW);
     oom->short_of_all = acre__held_missing(dev, oom->whole, oom->free, ACRE__HELD_NEW);
     oom->is_over = acre__pool_over(pool) != 0;
-    oom->largest_hole = oom->is_over ? 0 : oom->largest_hole;
+    oom->in_use = acre__held_in_use(dev);
+    oom->is_there = oom->is_over && (oom->is_there || oom->largest_hole >= oom->wanted) &&
+                    oom->in_use + oom->wanted > oom->device_limit;
 }
 
 /* Splits the rest of the card: chunks of vecs and blocks, cached chunks and driver blocks are
@@ -245,8 +249,13 @@ static void step_add(struct acre__oom *oom, enum acre__oom_step_kind kind, uint6
         }
 }
 
-/* A block needs whole chunks. Memory that is free on the card need not be freed. */
+/* A block needs whole chunks. Memory that is free on the card need not be freed. Above a lowered
+ * limit, only memory that is there needs no new chunks. */
 static uint64_t bytes_missing(const struct acre__oom *oom) {
+    if (oom->is_there)
+        return oom->in_use + oom->wanted - oom->device_limit;
+    if (oom->is_over)
+        return oom->short_of_all;
     int is_of_card = oom->kind == ACRE_KIND_DEVICE && oom->status != ACRE_E_LIMIT;
     uint64_t by_card = is_of_card ? oom->short_of_all : oom->whole;
     return acre__least(by_card, minus(oom->wanted, oom->largest_hole));
@@ -261,7 +270,8 @@ static void steps_for_memory(struct acre__oom *oom) {
             step_add(oom, ACRE__STEP_TRIM, oom->pools.top[i].count, oom->pools.top[i].key);
             break;
         }
-    if (oom->live >= missing && missing)
+    /* Blocks keep whole chunks. */
+    if ((oom->is_over && !oom->is_there ? oom->held : oom->live) >= missing && missing)
         step_add(oom, ACRE__STEP_FREE, missing, oom->stream);
     else if (missing)
         step_add(oom, ACRE__STEP_OTHERS, missing, 0);
@@ -271,7 +281,8 @@ static void steps_for_memory(struct acre__oom *oom) {
 static void step_raise_device(struct acre__oom *oom) {
     int is_enough = oom->short_of_all == oom->short_of_limit;
     if (oom->kind == ACRE_KIND_DEVICE && oom->short_of_limit && is_enough)
-        step_add(oom, ACRE__STEP_RAISE_DEVICE, oom->device_held + oom->whole, 0);
+        step_add(oom, ACRE__STEP_RAISE_DEVICE,
+                 oom->is_there ? oom->in_use + oom->wanted : oom->device_held + oom->whole, 0);
 }
 
 /* Adds the steps that would help, the smallest first; raising a limit comes last. */

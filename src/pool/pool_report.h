@@ -71,9 +71,11 @@ struct acre__oom {
     uint64_t spillable, spilled; /* bytes of spillable blocks on the device, and away */
     uint64_t held, live, live_blocks, cached, quarantined, graphs, own, pending, holes, slots, ends;
     uint64_t largest_hole; /* the largest request that could be served now, with the alignment */
-    int is_over;           /* acre holds more than the limit of the device: it serves no hole */
-    uint64_t largest_run;  /* contiguous holes, whatever they wait for */
-    uint32_t stack;        /* of the failed call; 0: unknown */
+    int is_over;  /* acre holds more than the limit of the device, of which `in_use` are in use */
+    int is_there; /* and the pool has memory that could serve the request otherwise */
+    uint64_t in_use;
+    uint64_t largest_run; /* contiguous holes, whatever they wait for */
+    uint32_t stack;       /* of the failed call; 0: unknown */
     struct acre__oom_list tags, sizes, stacks, streams, pools;
     struct acre__oom_step steps[ACRE__OOM_STEPS];
 };

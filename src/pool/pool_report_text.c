@@ -138,14 +138,14 @@ static void put_free(struct out *out, const struct acre__oom *oom) {
              stream);
     put_some(out, oom->pending, what);
     put_some(out, oom->own,
-             oom->is_over ? "freed on this stream, but in use by its work"
-                          : "freed on this stream, but of other sizes or in pieces too small");
+             oom->is_there ? "freed on this stream, but above the limit of the device"
+                           : "freed on this stream, but of other sizes or in pieces too small");
     snprintf(what, sizeof what, "free, but in holes that are too small: the largest has %s%s",
              human(oom->largest_hole).text,
              oom->alignment > ACRE__PIECE_GRAIN ? " from an aligned address on" : "");
     put_some(out, oom->holes,
-             oom->is_over ? "free, but in chunks with live blocks, above the limit of the device"
-                          : what);
+             oom->is_there ? "free, but in chunks with live blocks, above the limit of the device"
+                           : what);
     put_some(out, oom->slots, "free slots for small blocks, in slabs that are still in use");
     put_some(out, oom->ends, "unused at the ends of slabs");
     put_some(out, oom->spillable,
@@ -201,6 +201,8 @@ static void put_step(struct out *out, const struct acre__oom *oom,
         if (oom->limit_tag || oom->is_limited)
             put(out, "free %s more %s%.80s", bytes,
                 oom->limit_tag ? "with the tag " : "of this pool", acre__tag_path(oom->limit_tag));
+        else if (oom->is_over && !oom->is_there)
+            put(out, "free all blocks in chunks of %s together", bytes);
         else /* an estimate: memory is released in whole chunks */
             put(out, "free about %s more of this pool, best contiguous", bytes);
         return;

@@ -82,12 +82,24 @@ static size_t spill_bytes(const struct spill *spill) {
 
 /* ---- the pool's counts ---- */
 
+/* Lock of the pool held: the memory is not of the pool's arenas, so it is none of their idle
+ * memory. */
+static void count_charge(acre_pool *pool, uint64_t bytes) {
+    acre__limit_charge(pool, bytes, 1);
+    acre__account_idle(&pool->account, bytes, 0);
+}
+
+static void count_credit(acre_pool *pool, uint64_t bytes) {
+    acre__account_idle(&pool->account, 0, bytes);
+    acre__limit_credit(pool, bytes, 1);
+}
+
 static void count_device(acre_pool *pool, int64_t bytes) {
     acre__lock_take(&pool->lock);
     if (bytes > 0)
-        acre__limit_charge(pool, (uint64_t)bytes, 1);
+        count_charge(pool, (uint64_t)bytes);
     else
-        acre__limit_credit(pool, (uint64_t)-bytes, 1);
+        count_credit(pool, (uint64_t)-bytes);
     acre__lock_give(&pool->lock);
 }
 
@@ -150,7 +162,7 @@ static void live_end(struct spill *spill) {
     acre__book_change(&spill->block, 0, 0);
     acre__lock_take(&pool->lock);
     if (!spill->host)
-        acre__limit_credit(pool, bytes, 1);
+        count_credit(pool, bytes);
     else
         pool->spilled.away_bytes -= bytes;
     pool->spilled.blocks--;
@@ -353,7 +365,7 @@ static acre_status charge_once(acre_pool *pool, size_t bytes) {
     acre__lock_take(&pool->lock);
     acre_status status = acre__limit_check(pool, bytes, &one);
     if (status == ACRE_OK)
-        acre__limit_charge(pool, bytes, 1);
+        count_charge(pool, bytes);
     acre__lock_give(&pool->lock);
     return status;
 }

@@ -25,6 +25,7 @@ static void pool_suspend(acre_pool *pool, void *user) {
         return;
     /* Until it is known what leaves. */
     acre__store(&pool->is_suspended, ACRE__SUSPEND_WAITS, memory_order_seq_cst);
+    acre__account_idle_in(&pool->account, NULL); /* what is away is not held */
     (void)acre__cache_drain(pool, NULL, 1, ACRE__GIVE_ALL);
 }
 
@@ -58,6 +59,8 @@ static void pool_resume(acre_pool *pool, void *user) {
     arena_how(&pool->slabs_in, &how);
     arena_how(&pool->blocks_in, &how);
     acre__store(&pool->is_suspended, how, memory_order_seq_cst);
+    if (!how)
+        acre__account_idle_in(&pool->account, &pool->dev->pool_idle_bytes);
 }
 
 void acre__pools_resume(acre_device *dev) {

@@ -285,11 +285,144 @@ TEST(limits_may_be_below_what_is_in_use) {
                 }
                 served++;
                 assert_true(live + each <= limit);
-                assert_true(taken(t.device) <= limit);
                 api_ok(acre_pool_free(t.pool, p, t.stream));
             }
             assert_true(served > 0);
             end(&t);
+        }
+    }
+}
+
+/* In two pools, one block of 64 KiB keeps each chunk: little is live, and much held. */
+struct sparse {
+    struct things t;
+    acre_pool *pools[2];
+    void *kept[1024];
+    int kept_count;
+};
+
+static void sparse_begin(struct sparse *s, const char *name) {
+    static void *all[1024];
+    s->t = begin(name, NULL);
+    s->pools[0] = s->t.pool;
+    s->kept_count = 0;
+    api_ok(acre_pool_create(s->t.device, NULL, &s->pools[1]));
+    for (int k = 0; k < 2; k++) {
+        api_ok(acre_pool_alloc_many(s->pools[k], 64 * KIB, 1024, s->t.stream, all));
+        for (int i = 0; i < 1024; i++) {
+            if (i % 16 == 0)
+                s->kept[s->kept_count++] = all[i];
+            else
+                api_ok(acre_pool_free(s->pools[k], all[i], s->t.stream));
+        }
+    }
+    api_ok(acre_device_sync(s->t.device));
+}
+
+static void sparse_end(struct sparse *s) {
+    api_ok(acre_pool_destroy(s->pools[1], NULL, NULL));
+    end(&s->t);
+}
+
+static uint64_t sparse_live(const struct sparse *s) {
+    return stats_of(s->pools[0]).live_bytes + stats_of(s->pools[1]).live_bytes;
+}
+
+/* Above a lowered limit, pools serve what they hold up to the limit, and not a byte more. */
+TEST(limits_allow_what_is_live_in_all_pools) {
+    for (API_EACH(name)) {
+        struct sparse s;
+        void *p, *mem;
+        sparse_begin(&s, name);
+        api_ok(acre_mem_alloc(s.t.device, ACRE_KIND_DEVICE, 2 * MIB, 0, &mem));
+        uint64_t live = sparse_live(&s), limit = live + 2 * MIB + 40 * MIB + 512;
+        assert_int_equal(live, 8 * MIB);
+        api_ok(acre_device_set_limits(s.t.device, limit, 0));
+        uint64_t held = taken(s.t.device), made = created(s.t.device);
+        assert_true(held > limit);
+        for (int i = 0; i < 640; i++)
+            api_ok(acre_pool_alloc(s.pools[i % 2], 64 * KIB, 0, s.t.stream, &p));
+        assert_int_equal(sparse_live(&s), limit - 2 * MIB - 512);
+        for (int k = 0; k < 2; k++)
+            api_expect(acre_pool_alloc(s.pools[k], 64 * KIB, 0, s.t.stream, &p),
+                       ACRE_E_DEVICE_MEMORY);
+        api_ok(acre_pool_free(s.pools[0], s.kept[0], s.t.stream)); /* and for the other pool */
+        api_ok(acre_pool_alloc(s.pools[1], 64 * KIB, 0, s.t.stream, &p));
+        api_expect(acre_pool_alloc(s.pools[0], 64 * KIB, 0, s.t.stream, &p), ACRE_E_DEVICE_MEMORY);
+        api_ok(acre_mem_free(s.t.device, mem));
+        for (int i = 0; i < 32; i++)
+            api_ok(acre_pool_alloc(s.pools[0], 64 * KIB, 0, s.t.stream, &p));
+        api_expect(acre_pool_alloc(s.pools[0], 64 * KIB, 0, s.t.stream, &p), ACRE_E_DEVICE_MEMORY);
+        assert_int_equal(created(s.t.device), made);
+        sparse_end(&s);
+    }
+}
+
+static uint64_t step_of(const char *text, const char *before) {
+    const char *at = strstr(text, before);
+    if (!at)
+        fail_msg("no \"%s\" in %s", before, text);
+    return strtoull(at + strlen(before), NULL, 10);
+}
+
+/* Each step of the report is enough. */
+TEST(limits_below_what_is_live_are_reported) {
+    static char text[16384], json[16384];
+    for (API_EACH(name)) {
+        for (int is_raised = 0; is_raised < 2; is_raised++) {
+            struct sparse s;
+            size_t needed;
+            void *p;
+            sparse_begin(&s, name);
+            api_ok(acre_device_set_limits(s.t.device, 6 * MIB, 0));
+            api_expect(acre_pool_alloc(s.pools[0], 64 * KIB, 0, s.t.stream, &p),
+                       ACRE_E_DEVICE_MEMORY);
+            api_ok(acre_oom_report(ACRE_OOM_TEXT, text, sizeof text, &needed));
+            api_ok(acre_oom_report(ACRE_OOM_JSON, json, sizeof json, &needed));
+            uint64_t limit = step_of(text, "raise the limit of the device to ");
+            uint64_t missing = step_of(strstr(json, "\"do\":\"free\""), "\"bytes\":");
+            assert_int_equal(limit, 8 * MIB + 64 * KIB);
+            assert_int_equal(missing, 2 * MIB + 64 * KIB);
+            if (is_raised) {
+                api_ok(acre_device_set_limits(s.t.device, limit - 1, 0));
+                api_expect(acre_pool_alloc(s.pools[0], 64 * KIB, 0, s.t.stream, &p),
+                           ACRE_E_DEVICE_MEMORY);
+                api_ok(acre_device_set_limits(s.t.device, limit, 0));
+            } else {
+                for (int i = 0; i < (int)(missing / (64 * KIB)); i++)
+                    api_ok(acre_pool_free(s.pools[0], s.kept[i], s.t.stream));
+            }
+            api_ok(acre_pool_alloc(s.pools[0], 64 * KIB, 0, s.t.stream, &p));
+            sparse_end(&s);
+        }
+    }
+}
+
+/* A request that no hole serves needs new chunks, and so all of the excess released. */
+TEST(limits_below_what_is_held_are_reported) {
+    static char text[16384];
+    for (API_EACH(name)) {
+        for (int is_raised = 0; is_raised < 2; is_raised++) {
+            struct sparse s;
+            size_t needed;
+            void *p;
+            sparse_begin(&s, name);
+            uint64_t held = taken(s.t.device);
+            api_ok(acre_device_set_limits(s.t.device, held - 10 * MIB, 0));
+            held = taken(s.t.device);
+            api_expect(acre_pool_alloc(s.pools[0], 20 * MIB, 0, s.t.stream, &p),
+                       ACRE_E_DEVICE_MEMORY);
+            api_ok(acre_oom_report(ACRE_OOM_TEXT, text, sizeof text, &needed));
+            uint64_t limit = step_of(text, "raise the limit of the device to ");
+            assert_int_equal(limit, held + 20 * MIB);
+            assert_non_null(strstr(text, "free all blocks in chunks of 30.0 MiB together"));
+            if (is_raised)
+                api_ok(acre_device_set_limits(s.t.device, limit, 0));
+            else
+                for (int i = 0; i < 32; i++) /* all of 32 MiB, and so 30 MiB in whole chunks */
+                    api_ok(acre_pool_free(s.pools[0], s.kept[i], s.t.stream));
+            api_ok(acre_pool_alloc(s.pools[0], 20 * MIB, 0, s.t.stream, &p));
+            sparse_end(&s);
         }
     }
 }
@@ -304,17 +437,21 @@ TEST(limits_hold_for_a_block_that_grows_in_place) {
         api_ok(acre_pool_realloc(t.pool, p, 10 * MIB, t.stream, &grown));
         assert_ptr_equal(grown, p);
         uint64_t held = taken(t.device);
+        void *mem;
+        api_ok(acre_mem_alloc(t.device, ACRE_KIND_DEVICE, 2 * MIB, 0, &mem));
         api_ok(acre_device_set_limits(t.device, 14 * MIB, 0));
-        assert_int_equal(taken(t.device), held); /* the hole is a part of a chunk */
+        assert_int_equal(taken(t.device), held + 2 * MIB); /* the hole is a part of a chunk */
         api_expect(acre_pool_realloc(t.pool, p, 13 * MIB, t.stream, &grown), ACRE_E_DEVICE_MEMORY);
         assert_int_equal(acre_pool_usable_size(t.pool, p), 10 * MIB);
         api_ok(acre_oom_report(ACRE_OOM_TEXT, text, sizeof text, &needed));
         assert_non_null(strstr(text, "0 bytes are left of the limit"));
-        assert_non_null(strstr(text, "6.0 MiB  free, but in chunks with live blocks, above the"));
-        assert_null(strstr(text, "too small"));
+        assert_non_null(strstr(text, "6.0 MiB  free, but in holes that are too small"));
+        api_ok(acre_pool_realloc(t.pool, p, 12 * MIB, t.stream, &grown)); /* all of the limit */
+        assert_ptr_equal(grown, p);
         api_ok(acre_device_set_limits(t.device, 0, 0));
         api_ok(acre_pool_realloc(t.pool, p, 13 * MIB, t.stream, &grown));
         assert_ptr_equal(grown, p);
+        api_ok(acre_mem_free(t.device, mem));
         end(&t);
     }
 }
@@ -548,6 +685,39 @@ TEST(limits_that_are_lowered_hold_for_threads_together) {
     pthread_barrier_destroy(&crowd.barrier);
     api_ok(acre_pool_destroy(crowd.pool, NULL, NULL));
     api_ok(acre_close(device));
+}
+
+/* Threads of two pools that are sparse: together they get what the limit allows, to the byte. */
+struct greed {
+    acre_pool *pool;
+    atomic_int *served;
+};
+
+static void *greed_run(void *user) {
+    struct greed *greed = user;
+    void *p;
+    while (acre_pool_alloc(greed->pool, 64 * KIB, 0, NULL, &p) == ACRE_OK)
+        atomic_fetch_add(greed->served, 1);
+    return NULL;
+}
+
+TEST(limits_allow_threads_together_what_is_live) {
+    for (int round = 0; round < 4; round++) {
+        struct sparse s;
+        pthread_t threads[THREADS];
+        struct greed greed[THREADS];
+        atomic_int served = 0;
+        sparse_begin(&s, "soft");
+        api_ok(acre_device_set_limits(s.t.device, 8 * MIB + 600 * 64 * KIB + 1, 0));
+        for (int i = 0; i < THREADS; i++) {
+            greed[i] = (struct greed){s.pools[i % 2], &served};
+            assert_int_equal(pthread_create(&threads[i], NULL, greed_run, &greed[i]), 0);
+        }
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+        assert_int_equal(atomic_load(&served), 600);
+        sparse_end(&s);
+    }
 }
 
 int main(void) {

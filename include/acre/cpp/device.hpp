@@ -111,7 +111,8 @@ class device_methods : public handle_of<acre_device> {
         return acre_device_sync(handle_);
     }
     /* Limits the device memory that acre holds, and keeps some of the card free; 0: no limit. A
-     * limit below what acre holds releases chunks in which nothing is in use. */
+     * limit below what acre holds releases idle memory; after sync(), that is all chunks without
+     * live blocks. */
     void set_limits(std::uint64_t limit_bytes, std::uint64_t margin_bytes = 0) const {
         acre::check(try_set_limits(limit_bytes, margin_bytes).status());
     }
