@@ -21,7 +21,7 @@ fail() {
     echo "check_subproject: $1"
     exit 1
 }
-quietly() { "$@" >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "$*"; }; }
+quietly() { "$@" >"$tmp/log" 2>&1 || { cat "$tmp/log" >&2; fail "$*"; }; }
 # Variables of the caller's environment must not affect the test.
 unset DESTDIR PREFIX LIBDIR TOOL MAKEFLAGS MAKELEVEL
 
