@@ -235,25 +235,39 @@ static struct soft_lane *block_warp(struct soft_block *block, uint32_t *at) {
     return first < block->launch->threads ? &block->lanes[first] : NULL;
 }
 
-/* Counts the possible next steps of all blocks. With `run`, runs the step with the number
- * `choice`. */
-static uint32_t launch_choices(struct soft_launch *launch, int run, uint32_t choice) {
+static uint32_t block_choices(struct soft_block *block) {
+    struct soft_lane *first;
+    uint32_t sum = 0;
+    for (uint32_t at = 0; block->alive && (first = block_warp(block, &at));)
+        sum += first->choices = acre__soft_warp_choices(first);
+    return sum;
+}
+
+/* Counts the possible next steps of all blocks. A step changes only those of its own block. */
+static uint32_t launch_choices(struct soft_launch *launch) {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < launch->place_count; i++) {
         struct soft_block *block = &launch->blocks[i];
-        struct soft_lane *first;
-        for (uint32_t at = 0; block->alive && (first = block_warp(block, &at));) {
-            uint32_t here = acre__soft_warp_choices(first);
-            if (run && choice - sum < here) {
-                acre__soft_warp_choose(first, choice - sum);
-                return 0;
-            }
-            sum += here;
-        }
-        if (!block->alive && block->has_block && acre__soft_block_begin(block))
-            i--; /* the slot has another block now */
+        if (!block->alive && block->has_block) /* the slot's next block, if one is left */
+            (void)acre__soft_block_begin(block);
+        if (!block->is_counted)
+            block->choices = block_choices(block);
+        block->is_counted = 1;
+        sum += block->choices;
     }
     return sum;
+}
+
+static void launch_choose(struct soft_launch *launch, uint32_t choice) {
+    struct soft_block *block = launch->blocks;
+    for (; choice >= block->choices; block++)
+        choice -= block->choices;
+    uint32_t at = 0;
+    struct soft_lane *first = block_warp(block, &at);
+    for (; choice >= first->choices; first = block_warp(block, &at))
+        choice -= first->choices;
+    block->is_counted = 0;
+    acre__soft_warp_choose(first, choice);
 }
 
 static int launch_begin_seeded(struct soft_launch *launch) {
@@ -269,11 +283,11 @@ static int launch_begin_seeded(struct soft_launch *launch) {
 
 /* Runs one step; acre__soft.lock is held. Returns 1 when the launch is over. */
 static int launch_step(struct soft_launch *launch) {
-    uint32_t choices = launch_choices(launch, 0, 0);
+    uint32_t choices = launch_choices(launch);
     if (soft_launch_is_over(launch) || !choices)
         return 1;
     int is_ours = acre__fiber_hooks_begin();
-    (void)launch_choices(launch, 1, (uint32_t)(acre__soft_random() % choices));
+    launch_choose(launch, (uint32_t)(acre__soft_random() % choices));
     acre__fiber_hooks_end(is_ours);
     return soft_launch_is_over(launch);
 }

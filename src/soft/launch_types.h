@@ -48,6 +48,7 @@ struct soft_lane {
     const void *site; /* of activemask: its return address */
     uint64_t result;  /* what the call returns when the lane continues */
     unsigned passes;  /* of a warp's first lane: passes since activemask last returned */
+    uint32_t choices; /* of a warp's first lane, with a seed: its possible next steps */
 };
 
 struct soft_block {
@@ -64,6 +65,8 @@ struct soft_block {
     uint32_t idle;            /* members that wait for the next block */
     uint64_t round;           /* blocks begun here */
     int has_block;            /* 0: no block of the grid was left */
+    uint32_t choices;         /* with a seed: its possible next steps, if is_counted */
+    int is_counted;
 };
 
 struct soft_launch {

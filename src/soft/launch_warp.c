@@ -226,10 +226,12 @@ enum soft_pass acre__soft_warp_pass(struct soft_lane *first) {
 }
 
 uint32_t acre__soft_warp_choices(struct soft_lane *first) {
-    uint32_t count = warp_count(first), choices = 0;
-    for (uint32_t i = 0; i < count; i++)
+    uint32_t count = warp_count(first), choices = 0, is_active = 0;
+    for (uint32_t i = 0; i < count; i++) {
         choices += (uint32_t)lane_can_run(&first[i]);
-    choices += warp_in_state(first, LANE_ACTIVE) != 0;
+        is_active |= first[i].state == LANE_ACTIVE;
+    }
+    choices += is_active;
     if (!choices)
         warp_check_stuck(first);
     return choices;
