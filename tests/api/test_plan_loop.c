@@ -1,6 +1,7 @@
 /* Loops of plans: the plan records the first step and serves later steps without calling the pool.
  * A step that differs from the recording is served too, and the plan counts its misses. */
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include "api_plan.h"
 #include "support/rounds.h"
@@ -398,17 +399,32 @@ TEST(loop_that_does_not_fit_stays_with_the_pool_and_says_so) {
     planned_end(&t);
 }
 
+/* Asks for host memory of the default size, gigabytes, where that much cannot be mapped: to fill it
+ * with pages would take seconds. A sanitizer does not bear such a limit. */
+static void expect_default_of_host(acre_plan *plan) {
+    struct rlimit before, now;
+    unsigned long long pages = 0, wanted = 0;
+    void *p;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%llu", &pages), 1);
+    (void)fclose(file);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    now = before;
+    now.rlim_cur = (rlim_t)pages * (rlim_t)getpagesize() + 64 * MIB;
+    assert_int_equal(setrlimit(RLIMIT_AS, &now), 0);
+    acre_status status = acre_plan_want(plan, ACRE_PLACE_HOST, MIB, 0, &p);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    api_expect(status, ACRE_E_HOST_MEMORY);
+    const char *said = strstr(acre_last_detail(), "not enough host memory: desired ");
+    assert_true(said && sscanf(said, "%*[^0-9]%llu", &wanted) == 1 && wanted > 64 * MIB);
+}
+
 /* A plan of the default sizes: a loop gets what it needs, and requests before and after it get the
  * default sizes. */
 API_TEST(loop_leaves_the_default_sizes_for_requests) {
     acre_plan *plan;
-    void *p, *fixed;
-    acre_plan_wish wish = {.struct_size = sizeof wish,
-                           .p = &fixed,
-                           .bytes = MIB,
-                           .place = ACRE_PLACE_HOST,
-                           .flags = ACRE_WISH_FIXED,
-                           .offset = 4096};
+    void *p;
     api_ok(acre_plan_create(device, NULL, &plan));
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 3; i++) {
@@ -425,13 +441,13 @@ API_TEST(loop_leaves_the_default_sizes_for_requests) {
         api_ok(acre_plan_release(plan, NULL));
         assert_int_equal(planned_stats(plan).device_bytes, 2 * MIB); /* for the next loop */
     }
-    api_ok(acre_plan_want_many(plan, &wish, 1, 0));
+    if (!ROUNDS_ARE_FEW)
+        expect_default_of_host(plan);
     api_ok(acre_plan_want(plan, ACRE_PLACE_DEVICE, MIB, 0, &p));
     acre_plan_stats stats = planned_stats(plan);
     acre_device_info info = {.struct_size = sizeof info};
     api_ok(acre_device_get_info(device, &info));
     assert_true(stats.device_bytes > info.total_bytes / 2 || stats.device_bytes >= 4096 * MIB);
-    assert_true(stats.host_bytes > 64 * MIB);
     api_ok(acre_plan_destroy(plan));
 }
 
