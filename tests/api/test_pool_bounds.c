@@ -3,7 +3,7 @@
 #include "api_pool.h"
 #include "support/rounds.h"
 
-enum { BLOCKS = 16, CALLS = ROUNDS(20000, 700) };
+enum { BLOCKS = 16, CALLS = ROUNDS(4000, 700) };
 
 static uint32_t draw(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;
